@@ -109,7 +109,7 @@ def largest_error(actual, expected):
     return ((actual.double() - expected).abs().max() / expected.abs().max()).item()
 
 
-def prepare_product(device, workload, dtype):
+def prepare_gemm(device, workload, dtype):
     """The work, and the error of its result on some rows."""
     m, n, k = (int(size) for size in workload.split("x"))
     a, b = (torch.randn(lines, k, device=device).to(DTYPES[dtype]) for lines in (m, n))
@@ -265,7 +265,7 @@ def main():
                 if summary["peak_device_bytes"]:
                     figure["details"]["memory"] = f"{summary['peak_device_bytes'] / 2**30:.1f} GiB"
             else:
-                prepare = prepare_product if ours["benchmark"] == "gemm" else prepare_attention
+                prepare = prepare_gemm if ours["benchmark"] == "gemm" else prepare_attention
                 work, error_of = prepare(a.device, ours["workload"], ours["dtype"])
                 error = error_of()
                 figure["rounds"] = stopwatch.rounds(work, a.seconds)

@@ -15,8 +15,8 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 kind=${1:-}
 jobs=${2:-$(nproc)}
-emulator='*Emulat*:*emulator*:*OnGpu*:GpuMatmul*:GpuAttention*:GpuTranspose*:HopperMatmul.*:NamedBarriers*'
-emulator+=':TransferBarriers*:WarpgroupUnit*:WaveProduct*:AsyncView*:TensorCopies*:AsynchronousCopy*:ThreadCopies*'
+emulator='*Emulat*:*emulator*:*OnGpu*:GpuGemm*:GpuAttention*:GpuTranspose*:HopperGemm.*:NamedBarriers*'
+emulator+=':Mbarriers*:WarpgroupUnit*:WaveMma*:AsyncView*:TensorCopies*:AsynchronousCopy*:ThreadCopies*'
 emulator+=':*sm_90a*:*gfx942*:*DeviceChange*:PersistentBlocks*:TwoContexts*'
 case $kind in
   address)

@@ -33,7 +33,7 @@ struct AttentionCase {
 bool attends(const AttentionCase& attention, int64_t query, int64_t key);
 // Of all pairs of query and key, the share that is seen. Counted by formula, exact.
 double mask_density(const AttentionCase& attention);
-// 4 B H T T D density forward; 3.5 times that with the backward pass (2.5 times for five products instead of two).
+// 4 B H T T D density forward; 3.5 times that with the backward pass (2.5 times for five GEMMs instead of two).
 double attention_flops(const AttentionCase& attention);
 
 // Every pattern, forward and with backward, head dimensions 64 and 128, four query heads to a key head; on a GPU 16,384

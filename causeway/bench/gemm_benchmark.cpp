@@ -57,15 +57,15 @@ std::vector<std::vector<double>> read_columns(Device& device, const void* matrix
   return result;
 }
 
-// The product's elements that are looked at, exact but for the operands' own rounding, with what they may be off.
+// The GEMM's elements that are looked at, exact but for the operands' own rounding, with what they may be off.
 struct GemmReference {
   std::vector<std::vector<double>> a, b;
   int64_t m, n;
   DType operands, result;
   bool tf32;
-  MatmulScales scales;  // empty without
+  GemmScales scales;  // empty without
 
-  GemmReference(Device& device, const MatmulWorkload& w, const void* a_data, const void* b_data)
+  GemmReference(Device& device, const GemmWorkload& w, const void* a_data, const void* b_data)
       : a((w.a_along_m ? read_columns : read_lines)(device, a_data, w.operands, w.m, w.k)),
         b((w.b_along_n ? read_columns : read_lines)(device, b_data, w.operands, w.n, w.k)),
         m(w.m),
@@ -73,7 +73,7 @@ struct GemmReference {
         operands(w.operands),
         result(w.result()),
         tf32(w.tf32),
-        scales(w.block_scales ? matmul_scales(w) : MatmulScales()) {}
+        scales(w.block_scales ? gemm_scales(w) : GemmScales()) {}
 
   // Sums are f32; those of 8-bit operands keep about 14 bits on Hopper, operands of tf32 11. Then the result is
   // rounded.
@@ -123,10 +123,10 @@ void add_square(std::vector<GemmCase>& cases, int64_t n, DType operands) {
 
 }  // namespace
 
-bool has_blocks(const MatmulWorkload& w) { return w.k % kScaledBlock == 0 && w.n % kScaledBlock == 0; }
+bool has_blocks(const GemmWorkload& w) { return w.k % kScaledBlock == 0 && w.n % kScaledBlock == 0; }
 
-MatmulWorkload parse_matmul_shape(const std::string& text, DType operands, bool block_scales) {
-  MatmulWorkload workload;
+GemmWorkload parse_gemm_shape(const std::string& text, DType operands, bool block_scales) {
+  GemmWorkload workload;
   workload.operands = operands;
   workload.block_scales = block_scales;
   int64_t* const sizes[] = {&workload.m, &workload.n, &workload.k};
@@ -151,7 +151,7 @@ MatmulWorkload parse_matmul_shape(const std::string& text, DType operands, bool 
   return workload;
 }
 
-void set_matmul_order(MatmulWorkload& workload, const std::string& order) {
+void set_gemm_order(GemmWorkload& workload, const std::string& order) {
   const std::vector<std::string> orders = {"nt", "nn", "tn", "tt"};
   const size_t chosen = choose("order of a product's operands", order, "--order", orders);
   if (workload.block_scales && chosen != 0)
@@ -189,7 +189,7 @@ std::vector<GemmCase> standard_gemm_cases(bool is_gpu, DType operands, int64_t m
     for (int64_t n = 256; n <= 2048; n *= 2) add_square(cases, n, operands);
   }
   std::erase_if(cases, [&](const GemmCase& gemm) {
-    const MatmulWorkload& w = gemm.workload;
+    const GemmWorkload& w = gemm.workload;
     const int64_t bytes = (w.m * w.k + w.n * w.k) * static_cast<int64_t>(size_bytes(operands)) +
                           w.m * w.n * static_cast<int64_t>(size_bytes(w.result()));
     return memory_bytes > 0 && bytes > memory_bytes / 2;
@@ -233,10 +233,10 @@ std::vector<GemmCase> suite_gemm_cases(const Device& device) {
 }
 
 std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
-                                  const std::vector<std::unique_ptr<MatmulProvider>>& providers,
+                                  const std::vector<std::unique_ptr<GemmProvider>>& providers,
                                   const GemmOptions& options, const std::optional<DevicePeak>& peak,
                                   std::vector<std::string>& skipped) {
-  const MatmulWorkload& w = gemm.workload;
+  const GemmWorkload& w = gemm.workload;
   Tensor a, b;
   try {
     const auto draw = [&](bool along_k, int64_t lines, uint64_t seed) {
@@ -254,7 +254,7 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
   const GemmReference reference(device, w, a_data, b_data);
 
   std::vector<Measurement> measurements;
-  std::vector<std::unique_ptr<PreparedMatmul>> prepared;
+  std::vector<std::unique_ptr<PreparedGemm>> prepared;
   std::vector<DeviceBuffer> results;
   std::vector<TimedWork> work;
   for (const auto& provider : providers) {

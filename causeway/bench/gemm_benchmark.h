@@ -1,4 +1,4 @@
-// Matrix products by shape and type: Causeway's kernels and the vendor's library, in turns.
+// GEMMs by shape and type: Causeway's kernels and the vendor's library, in turns.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "causeway/bench/inputs.h"
-#include "causeway/bench/providers/matmul_provider.h"
+#include "causeway/bench/providers/gemm_provider.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
 #include "causeway/device/device_peaks.h"
@@ -15,18 +15,18 @@ namespace causeway::bench {
 
 struct GemmCase {
   std::string group;  // "Llama 70B"
-  MatmulWorkload workload;
+  GemmWorkload workload;
 };
 
 // Whether block_scales can be asked for.
-bool has_blocks(const MatmulWorkload& workload);
+bool has_blocks(const GemmWorkload& workload);
 
 // "16384x8192x1280" (m, n, k). Throws Error(kInvalidArgument) that says what was expected.
-MatmulWorkload parse_matmul_shape(const std::string& text, DType operands, bool block_scales = false);
+GemmWorkload parse_gemm_shape(const std::string& text, DType operands, bool block_scales = false);
 
 // How the operands lie: "nt", "nn", "tn" or "tt". Throws Error(kInvalidArgument) for other names, and for operands
 // whose blocks have scales, which lie along k alone.
-void set_matmul_order(MatmulWorkload& workload, const std::string& order);
+void set_gemm_order(GemmWorkload& workload, const std::string& order);
 
 // The published training shapes (benchmarks facts: SemiAnalysis, December 2024), those of Llama 8B and GPT 1.5B layers
 // for 8,192 tokens, and squares; what fits a device of so much memory. On a CPU small ones.
@@ -42,10 +42,10 @@ struct GemmOptions {
   TimingOptions timing;
 };
 
-// One measurement for each provider; a provider that has no such product is left out, with the reason in `skipped`.
+// One measurement for each provider; a provider that has no such GEMM is left out, with the reason in `skipped`.
 // Results are checked before and after the timing: 256 elements against sums in double.
 std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
-                                  const std::vector<std::unique_ptr<MatmulProvider>>& providers,
+                                  const std::vector<std::unique_ptr<GemmProvider>>& providers,
                                   const GemmOptions& options, const std::optional<DevicePeak>& peak,
                                   std::vector<std::string>& skipped);
 

@@ -38,7 +38,7 @@ struct GenerationOptions {
 };
 
 // One sample is one token of every sequence: the forward pass and the likeliest token of each, on the host.
-// Details say how many bytes it has to read at least, weights in the type of products and what is cached, and the share
+// Details say how many bytes it has to read at least, weights in the type of GEMMs and what is cached, and the share
 // of the memory's bandwidth that this comes to. Nothing, with a sentence in `skipped`, when memory cannot hold it, or
 // the model's longest sequence is shorter than what is asked for. The device is the runtime's.
 std::optional<Measurement> run_generation(Device& device, const GenerationCase& one, const GenerationOptions& options,

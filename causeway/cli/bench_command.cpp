@@ -86,8 +86,8 @@ void run_gemm_cases(BenchmarkSession& session, const BenchCommandOptions& option
   GemmOptions gemm;
   gemm.inputs = parse_inputs(options.inputs);
   gemm.timing = timing_of(session, options);
-  const std::vector<std::unique_ptr<MatmulProvider>> providers =
-      open_matmul_providers(session.device(), options.providers, parse_libraries(options.libraries), session.skipped());
+  const std::vector<std::unique_ptr<GemmProvider>> providers =
+      open_gemm_providers(session.device(), options.providers, parse_libraries(options.libraries), session.skipped());
   for (const GemmCase& one : cases)
     session.record(run_gemm(session.device(), one, providers, gemm, session.peak(), session.skipped()));
 }
@@ -107,14 +107,14 @@ void run_gemms(BenchmarkSession& session, const BenchCommandOptions& options) {
     }
     std::vector<GemmCase> asked = options.shapes.empty() ? standard : std::vector<GemmCase>();
     for (const std::string& shape : options.shapes) {
-      GemmCase& one = asked.emplace_back("other shapes", parse_matmul_shape(shape, dtype, blocks));
+      GemmCase& one = asked.emplace_back("other shapes", parse_gemm_shape(shape, dtype, blocks));
       one.workload.tf32 = tf32;
       for (const GemmCase& known : standard)
         if (known.workload == one.workload) one.group = known.group;
     }
     for (const std::string& order : options.orders) {
       for (GemmCase one : asked) {
-        set_matmul_order(one.workload, order);
+        set_gemm_order(one.workload, order);
         cases.push_back(one);
       }
     }
@@ -309,7 +309,7 @@ void run_suite(BenchmarkSession& session, const BenchCommandOptions& asked) {
   };
   part("memory");
   run_copies(session, options);
-  part("matrix products");
+  part("GEMMs");
   run_gemm_cases(session, options, suite_gemm_cases(session.device()));
   part("attention");
   run_attentions(session, options);
@@ -471,8 +471,7 @@ void add_bench_command(CLI::App& program) {
     return sub;
   };
 
-  CLI::App* gemm =
-      add("gemm", "Matrix products by shape and type", "gemm --shape 8192x8192x8192 --dtype bf16,f8e4m3", run_gemms);
+  CLI::App* gemm = add("gemm", "GEMMs by shape and type", "gemm --shape 8192x8192x8192 --dtype bf16,f8e4m3", run_gemms);
   gemm->add_option("--shape", options->shapes, "m x n x k, as 8192x8192x8192; several may be given");
   gemm->add_option("--dtype", options->dtypes, "bf16, f16, tf32, f32, f8e4m3, f8e4m3_block, f8e5m2; several by commas")
       ->delimiter(',');

@@ -134,7 +134,7 @@ void run_doctor(bool as_json) {
                                  {"problem", device.problem},
                                  {"advice", device.advice}});
     }
-    json["devices"][0]["matrix_products"] = matrix;
+    json["devices"][0]["gemms"] = matrix;
     json["emulator"] = nlohmann::json::array();
     for (const GpuArchitecture& architecture : gpu_architectures())
       json["emulator"].push_back("emulator:" + std::string(architecture.processor));

@@ -115,7 +115,7 @@ void print_memory(const StepCost& cost, const ProgramMemory& memory, int64_t mem
 // Of a step that consumes that many tokens.
 void print_flops(const FlopCount& flops, double tokens) {
   output(
-      "\nFLOPs per token: {}{:.6g} (forward {:.6g}, backward {:.6g}; 2 per multiply-add of matrix products, attention\n"
+      "\nFLOPs per token: {}{:.6g} (forward {:.6g}, backward {:.6g}; 2 per multiply-add of GEMMs, attention\n"
       "counted with the density of its mask: {})\n",
       flops.at_most ? "at most " : "", flops.total() / tokens, flops.forward / tokens, flops.backward / tokens,
       density_text(flops));

@@ -22,7 +22,7 @@ struct OpenedModel {
   // Those that end a text: of a Hugging Face directory what generation_config.json says, or else config.json, or else
   // the tokenizer; of a run what the tokenizer says.
   std::vector<int32_t> end_tokens;
-  std::string precision;  // of matrix products
+  std::string precision;  // of GEMMs
   PipelineOptions pipeline;
 };
 

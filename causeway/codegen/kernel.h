@@ -46,7 +46,7 @@ struct KernelRequest {
   // kDot on a GPU: the members of a loop of `rows` and `columns` that the kernel does first, in every block, for the
   // sake of the dot's first operand, which is one of them or a reshape of it. None of them is written to memory.
   std::vector<Value> row_members;
-  // Sums are added up in an order that only their own length decides, and products rounded before they are added. Slow.
+  // Sums are added up in an order that only their own length decides, and GEMMs rounded before they are added. Slow.
   bool fixed_order = false;
   // kLoop on a GPU: the members of further loops that the same launch does, each with blocks of its own. Stored, rows,
   // columns and kernel text are those of `members`, sizes are constant, and no loop reads what another one computes.

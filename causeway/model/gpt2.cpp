@@ -163,7 +163,7 @@ void list_gpt2_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.optional("resid_pdrop", c.dropout, 0.1);
   list_full_attention(file, c);
   list_other_dropouts(file, c);
-  // How products are rounded below f32; what cross-attention, other heads and caches do.
+  // How GEMMs are rounded below f32; what cross-attention, other heads and caches do.
   file.without_effect({{"reorder_and_upcast_attn", false},
                        {"use_cache", true},
                        {"summary_type", "cls_index"},

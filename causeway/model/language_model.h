@@ -21,7 +21,7 @@ class KeyValueCache;
 // How weights lie in a device's memory.
 enum class WeightStorage {
   kElements,  // one after another
-  kHalves,    // those that products alone read in halves (Tensor::uninitialized_halves()), which is for bf16 on GPUs
+  kHalves,    // those that GEMMs alone read in halves (Tensor::uninitialized_halves()), which is for bf16 on GPUs
 };
 
 // How weights are made.
@@ -39,7 +39,7 @@ struct Parameter {
   // the sum of their gradients. The copy is that of the stage with the output layer.
   bool is_shared = false;
   bool is_copy = false;
-  bool only_multiplied = false;  // a matrix of products alone: no embedding, tied or not, no norm and no bias
+  bool only_multiplied = false;  // a matrix of GEMMs alone: no embedding, tied or not, no norm and no bias
 };
 
 // What one forward pass is given beside the tokens.
@@ -70,7 +70,7 @@ struct ForwardInputs {
 struct AttentionForm {
   int64_t window = 0;  // positions that a query sees, itself included; 0: all
   Tensor slopes = {};  // [H], if defined, of ALiBi: a score falls by its head's slope with each position back
-  double scale = 0;    // of the products of queries and keys; 0: 1 / sqrt(D)
+  double scale = 0;    // of the GEMMs of queries and keys; 0: 1 / sqrt(D)
   double softcap = 0;  // above 0: scores become cap tanh(score / cap)
 };
 

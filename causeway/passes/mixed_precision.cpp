@@ -66,7 +66,7 @@ Uses count_kinds_of_uses(const Graph& graph) {
 }
 
 // Which nodes are sums over leading axes of an f32 value that is in memory twice, in f32 for what is computed with it
-// and cast for a product: the gradient of a bias that is added to the residual stream. Where the value has no other
+// and cast for a GEMM: the gradient of a bias that is added to the residual stream. Where the value has no other
 // use in f32, the sum is computed along with the cast, unless that moves what attention stores in the type anyway.
 std::vector<bool> sums_of_cast_values(const Graph& graph) {
   const Uses uses = count_kinds_of_uses(graph);

@@ -26,7 +26,7 @@ std::vector<bool> used_rounded_alone(const Graph& graph) {
   return rounded;
 }
 
-// Rounded where its movements begin: a product stores its result so.
+// Rounded where its movements begin: a GEMM stores its result so.
 Value rounded_before_movements(const Builder& build, Value value) {
   const Node node = build.graph().node(value);
   if (node.op != Op::kReshape && node.op != Op::kPermute) return build.cast(value, DType::kBF16);

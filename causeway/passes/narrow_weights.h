@@ -1,4 +1,4 @@
-// Weights that products read in a narrower type, as inputs of that type: where they never change, what a program would
+// Weights that GEMMs read in a narrower type, as inputs of that type: where they never change, what a program would
 // cast anew in each run is cast once.
 #pragma once
 

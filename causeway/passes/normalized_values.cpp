@@ -232,7 +232,7 @@ class NormalizedValues {
     return centered;
   }
 
-  // A product over all tokens of a norm's result and of the gradient of what reads it; empty if `node` is none.
+  // A GEMM over all tokens of a norm's result and of the gradient of what reads it; empty if `node` is none.
   std::vector<Value> weight_gradient(Graph& target, const Node& node, const std::vector<Value>& inputs, int32_t index) {
     if (node.op != Op::kDot || !node.attributes.transpose_a || node.attributes.transpose_b ||
         node.outputs[0].dtype != DType::kF32 || node.outputs[0].shape.size() != 2)
@@ -307,7 +307,7 @@ class NormalizedValues {
     }
   }
 
-  // Which operand of a product is a number of the row; 2 if none is.
+  // Which operand of a GEMM is a number of the row; 2 if none is.
   size_t row_factor(const Node& node, const std::vector<int64_t>& axes) const {
     if (node.op != Op::kMul) return 2;
     for (const size_t i : {0, 1})

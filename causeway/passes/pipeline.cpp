@@ -14,8 +14,8 @@
 #include "causeway/passes/regather_weights.h"
 #include "causeway/passes/shard.h"
 #include "causeway/passes/sparse_gradients.h"
-#include "causeway/passes/sums_of_products.h"
-#include "causeway/passes/tf32_products.h"
+#include "causeway/passes/sums_of_gemms.h"
+#include "causeway/passes/tf32_gemms.h"
 
 namespace causeway::passes {
 namespace {
@@ -37,21 +37,21 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
   if (options.mixed_precision.compute != DType::kF32) {
     list.push_back(
         {"mixed_precision", [&](const Graph& graph) { return mixed_precision(graph, options.mixed_precision); }});
-    if (options.fp8_products != Fp8Scales::kNone)
-      list.push_back({"fp8_products", [&](const Graph& graph) {
-                        PreferredSizes of_products = sizes;
+    if (options.fp8_gemms != Fp8Scales::kNone)
+      list.push_back({"fp8_gemms", [&](const Graph& graph) {
+                        PreferredSizes of_gemms = sizes;
                         // Those kernels may add up parts of k that sizes decide.
-                        of_products.f8_blocks = sizes.f8_blocks && !options.mesh_independent;
-                        return fp8_products(graph, options.fp8_products, of_products);
+                        of_gemms.f8_blocks = sizes.f8_blocks && !options.mesh_independent;
+                        return fp8_gemms(graph, options.fp8_gemms, of_gemms);
                       }});
     list.push_back({"canonicalize", canonical});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
   }
-  const bool cuts_products = std::any_of(mesh.axes.begin(), mesh.axes.end(),
-                                         [](const MeshAxis& axis) { return !axis.gathers_weights && axis.size > 1; });
-  if (cuts_products && !options.mesh_independent) list.push_back({"sums_of_products", sums_of_products});
+  const bool cuts_gemms = std::any_of(mesh.axes.begin(), mesh.axes.end(),
+                                      [](const MeshAxis& axis) { return !axis.gathers_weights && axis.size > 1; });
+  if (cuts_gemms && !options.mesh_independent) list.push_back({"sums_of_gemms", sums_of_gemms});
   // A vocabulary that is cut over ranks: sums and maxima over it are theirs together, for all tokens at once.
-  if (options.mesh_independent || cuts_products)
+  if (options.mesh_independent || cuts_gemms)
     list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
                       return expand_linear_cross_entropy(
                           graph, {.logits_bytes = INT64_MAX, .narrow_logits = options.narrow_logits});
@@ -64,7 +64,7 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
       list.push_back({"narrow_reductions", [&](const Graph& graph) { return narrow_reductions(graph, mesh); }});
     list.push_back({"regather_weights", [&](const Graph& graph) { return regather_weights(graph, mesh); }});
   }
-  // What a product reads of a norm, the result or what ranks have gathered of it, depends on the mesh.
+  // What a GEMM reads of a norm, the result or what ranks have gathered of it, depends on the mesh.
   if (options.mixed_precision.compute != DType::kF32 && !options.mesh_independent)
     list.push_back({"normalized_values", normalized_values});
   // From here on equal nodes may be there on purpose.
@@ -80,9 +80,9 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
   if (sizes.sparse_updates > 0)
     list.push_back(
         {"sparse_gradients", [&](const Graph& graph) { return sparse_gradients(graph, sizes.sparse_updates); }});
-  if (options.tf32_products)
-    list.push_back({"tf32_products", [&](const Graph& graph) {
-                      return tf32_products(graph, sizes.tf32_along_k && !options.mesh_independent);
+  if (options.tf32_gemms)
+    list.push_back({"tf32_gemms", [&](const Graph& graph) {
+                      return tf32_gemms(graph, sizes.tf32_along_k && !options.mesh_independent);
                     }});
   list.push_back({"canonicalize", canonical});
   return list;

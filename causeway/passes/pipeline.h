@@ -8,7 +8,7 @@
 #include "causeway/base/fields.h"
 #include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/graph.h"
-#include "causeway/passes/fp8_products.h"
+#include "causeway/passes/fp8_gemms.h"
 #include "causeway/passes/mixed_precision.h"
 #include "causeway/passes/recompute.h"
 
@@ -17,11 +17,11 @@ namespace causeway::passes {
 // What is asked of the passes, whatever the device.
 struct PipelineOptions {
   MixedPrecisionOptions mixed_precision;
-  Fp8Scales fp8_products = Fp8Scales::kNone;  // others ask for mixed_precision to bf16
-  bool tf32_products = false;
+  Fp8Scales fp8_gemms = Fp8Scales::kNone;  // others ask for mixed_precision to bf16
+  bool tf32_gemms = false;
   Recomputation recompute;
   // Store the logits of linear_cross_entropy in the compute type instead of f32: longer chunks in the same memory,
-  // whose products run faster.
+  // whose GEMMs run faster.
   bool narrow_logits = false;
   // Round to bf16 what ranks add up of gradients that are used so rounded alone (narrow_reductions.h).
   bool narrow_reductions = false;
@@ -30,8 +30,8 @@ struct PipelineOptions {
 
   static constexpr auto fields() {
     return std::tuple{ListedField{"mixed_precision", &PipelineOptions::mixed_precision},
-                      ListedField{"fp8_products", &PipelineOptions::fp8_products},
-                      ListedField{"tf32_products", &PipelineOptions::tf32_products},
+                      ListedField{"fp8_gemms", &PipelineOptions::fp8_gemms},
+                      ListedField{"tf32_gemms", &PipelineOptions::tf32_gemms},
                       ListedField{"recompute", &PipelineOptions::recompute},
                       ListedField{"narrow_logits", &PipelineOptions::narrow_logits},
                       ListedField{"narrow_reductions", &PipelineOptions::narrow_reductions},

@@ -35,7 +35,7 @@ bool is_small_reduction(const Graph& graph, const Node& node) {
 }
 
 // Which nodes the selective policy never computes twice: each would read much for the little that it leaves behind, or
-// is a product, a message or random access.
+// is a GEMM, a message or random access.
 std::vector<bool> computed_once(const Graph& graph) {
   const std::vector<bool> residual = residual_additions(graph);
   std::vector<bool> once = residual;

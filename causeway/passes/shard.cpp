@@ -219,7 +219,7 @@ class Sharder {
       terms = terms || placement.is_term();
     }
     if (terms) add(linear_ways(node));
-    // What is rounded is exchanged so: each rank's terms, as products round theirs.
+    // What is rounded is exchanged so: each rank's terms, as GEMMs round theirs.
     if (terms && node.op == Op::kCast && !mesh_.axes[axis].gathers_weights && is_rounding(node))
       add({{{Placement::term()}, {Placement::term()}}});
     // Gradients of an embedding may be had as its weight lies, if updates are exchanged instead; and so may any

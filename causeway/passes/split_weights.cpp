@@ -44,8 +44,8 @@ Halves split(Graph& graph, Value x) {
 
 class WeightSplitting {
  public:
-  WeightSplitting(const Graph& source, const std::vector<bool>& split, bool narrow_products)
-      : source_(source), split_(split), narrow_products_(narrow_products) {}
+  WeightSplitting(const Graph& source, const std::vector<bool>& split, bool narrow_gemms)
+      : source_(source), split_(split), narrow_gemms_(narrow_gemms) {}
 
   SplitWeights run() {
     add_inputs();
@@ -57,8 +57,8 @@ class WeightSplitting {
       target_.set_backward(node.backward);
       std::vector<Value> inputs;
       for (size_t k = 0; k < node.inputs.size(); ++k)
-        inputs.push_back(narrow_products_ && multiplies_weights(node.op) && k < 2 ? operand(node.inputs[k])
-                                                                                  : value(node.inputs[k]));
+        inputs.push_back(narrow_gemms_ && multiplies_weights(node.op) && k < 2 ? operand(node.inputs[k])
+                                                                               : value(node.inputs[k]));
       mapped_[i] = copy_node(target_, node, std::move(inputs));
       // Beside what computes it, so that one kernel does both.
       for (const Assignment& assignment : source_.assignments)
@@ -100,7 +100,7 @@ class WeightSplitting {
     return mapped_[static_cast<size_t>(old.node)].at(static_cast<size_t>(old.output));
   }
 
-  // Of a product.
+  // Of a GEMM.
   Value operand(Value old) {
     std::vector<const Node*> moves;
     Value below = old;
@@ -127,7 +127,7 @@ class WeightSplitting {
 
   const Graph& source_;
   const std::vector<bool>& split_;
-  const bool narrow_products_;
+  const bool narrow_gemms_;
   Graph target_;
   std::vector<std::vector<Value>> mapped_;  // by node
   std::map<Value, Halves> halves_;          // of the old graph's inputs
@@ -137,9 +137,9 @@ class WeightSplitting {
 
 }  // namespace
 
-SplitWeights split_weights(const Graph& graph, const std::vector<bool>& split, bool narrow_products) {
+SplitWeights split_weights(const Graph& graph, const std::vector<bool>& split, bool narrow_gemms) {
   CAUSEWAY_CHECK(split.size() == graph.inputs().size());
-  return WeightSplitting(graph, split, narrow_products).run();
+  return WeightSplitting(graph, split, narrow_gemms).run();
 }
 
 }  // namespace causeway::passes

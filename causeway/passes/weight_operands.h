@@ -1,4 +1,4 @@
-// Which ops multiply a weight, and through which a product's operand may still be one.
+// Which ops multiply a weight, and through which a GEMM's operand may still be one.
 #pragma once
 
 #include "causeway/graph/graph.h"

@@ -29,7 +29,7 @@ class WorkOfKernels {
 
   Work work(const KernelRequest& request, const GeneratedKernel& kernel) {
     const Node& node = graph_.node(request.members.front());
-    if (request.kind == KernelKind::kDot) return work_of_product(node);
+    if (request.kind == KernelKind::kDot) return work_of_gemm(node);
     if (request.kind == KernelKind::kAttention || request.kind == KernelKind::kAttentionGradient)
       return work_of_attention(node);
     Work work;
@@ -56,7 +56,7 @@ class WorkOfKernels {
   }
 
  private:
-  Work work_of_product(const Node& node) const {
+  Work work_of_gemm(const Node& node) const {
     const std::vector<int64_t> a = evaluate(graph_.shape(node.inputs[0]), bindings_);
     const std::vector<int64_t> c = evaluate(node.outputs[0].shape, bindings_);
     Work work;

@@ -25,7 +25,7 @@ ProgramWork work_of_program(const Graph& graph, const Target& target, const Mesh
 // What one launch of a kernel cannot do without.
 struct KernelWork {
   double bytes = 0;     // read and written, each tensor once
-  double flops = 0;     // of products and attention, as Work has them
+  double flops = 0;     // of GEMMs and attention, as Work has them
   std::string operand;  // of these: what is multiplied, "bf16"
 };
 // Of each kernel of the program that the graph becomes, in the order of Program::kernel_reports(). Exchanges have none.

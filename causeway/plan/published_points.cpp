@@ -18,7 +18,7 @@ namespace {
 
 using bench::YamlRecord;
 
-// Products of sizes are taken in 64 bits.
+// GEMMs of sizes are taken in 64 bits.
 constexpr double kMostSize = 1e6, kMostRanks = 1e6, kMostTokens = 1e12;
 constexpr int64_t kMostLayers = 10'000;
 
@@ -178,7 +178,7 @@ double loss_of(double error) {
 // How far constants may go: no share of a peak above 1.
 double upper_bound(const std::string& name) {
   if (name.ends_with("_fraction")) return 1;
-  if (name == "product_half") return 2000;
+  if (name == "gemm_half") return 2000;
   if (name == "launch_seconds") return 2e-4;
   return name == "straggle" ? 0.05 : 0.5;
 }

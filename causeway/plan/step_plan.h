@@ -55,7 +55,7 @@ StepWork trace_step_work(const Recipe& recipe, const Machine& machine);
 
 // Layers beyond a few are not traced: each takes what the last traced one does. With `exact_memory` all are, for memory
 // alone; of long pipelines see pipeline_plan.h. Throws Error(kUnsupported) where the hardware has no peak for the
-// products' type, and as tracing does.
+// GEMMs' type, and as tracing does.
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory);
 
 // Dollars for 1e9 tokens at this price of a device's hour.

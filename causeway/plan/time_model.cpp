@@ -49,8 +49,8 @@ double collective_seconds(const Work& work, const Machine& machine) {
 }  // namespace
 
 const std::vector<ConstantField>& constant_fields() {
-  static const std::vector<ConstantField> fields = {{"product_fraction", &MachineConstants::product_fraction},
-                                                    {"product_half", &MachineConstants::product_half},
+  static const std::vector<ConstantField> fields = {{"gemm_fraction", &MachineConstants::gemm_fraction},
+                                                    {"gemm_half", &MachineConstants::gemm_half},
                                                     {"attention_fraction", &MachineConstants::attention_fraction},
                                                     {"memory_fraction", &MachineConstants::memory_fraction},
                                                     {"launch_seconds", &MachineConstants::launch_seconds},
@@ -66,8 +66,8 @@ double seconds(const Work& work, const Machine& machine) {
   switch (work.kind) {
     case WorkKind::kProduct: {
       const double filled =
-          saturation(work.m, c.product_half) * saturation(work.n, c.product_half) * saturation(work.k, c.product_half);
-      return c.launch_seconds + work.flops / (peak(machine, work.operand) * c.product_fraction * filled);
+          saturation(work.m, c.gemm_half) * saturation(work.n, c.gemm_half) * saturation(work.k, c.gemm_half);
+      return c.launch_seconds + work.flops / (peak(machine, work.operand) * c.gemm_fraction * filled);
     }
     case WorkKind::kAttention: {
       const double padded = std::bit_ceil(static_cast<uint64_t>(work.head_dim));

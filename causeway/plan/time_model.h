@@ -1,6 +1,6 @@
 // How long work takes on a machine.
 //
-//   product      flops / (peak * product_fraction * m/(m+product_half) * n/(n+product_half) * k/(k+product_half))
+//   GEMM      flops / (peak * gemm_fraction * m/(m+gemm_half) * n/(n+gemm_half) * k/(k+gemm_half))
 //   attention    flops / (peak * attention_fraction), of heads padded to the next power of two
 //   memory       bytes / (bandwidth * memory_fraction)
 //   collective   latency * (ranks - 1) + bytes * (ranks - 1)/ranks / link; an all_reduce moves its bytes twice
@@ -9,7 +9,7 @@
 // `contention` of the time they share. A step over several nodes takes straggle * log2(nodes) longer: ranks wait for
 // the slowest.
 //
-// Methods: the saturating product after Isaev et al., Calculon (SC 2023); latency and bandwidth of collectives after
+// Methods: the saturating GEMM after Isaev et al., Calculon (SC 2023); latency and bandwidth of collectives after
 // Thakur et al., "Optimization of Collective Communication Operations in MPICH" (2005).
 #pragma once
 
@@ -23,8 +23,8 @@ namespace causeway::plan {
 
 // Fitted to measured steps, or set by hand: docs/planning.md says which.
 struct MachineConstants {
-  double product_fraction = 0.75;  // of the peak that large products reach
-  double product_half = 200;       // a side of that length reaches half of it
+  double gemm_fraction = 0.75;  // of the peak that large GEMMs reach
+  double gemm_half = 200;       // a side of that length reaches half of it
   double attention_fraction = 0.3;
   double memory_fraction = 0.5;
   double launch_seconds = 5e-6;

@@ -6,7 +6,7 @@ namespace causeway::plan {
 namespace {
 
 // Bytes that elementwise kernels, norms and dropout move for each element of a layer's values, in 16 bits, where no
-// compiler fuses them: forward two norms and two residual sums with dropout over the width, biases of three products,
+// compiler fuses them: forward two norms and two residual sums with dropout over the width, biases of three GEMMs,
 // and the activation over the feed-forward width.
 constexpr double kWidthBytes = 2 * 14, kFfnBytes = 2 * 4;
 // Of each pair of an attention that is not fused: scores, mask and softmax, dropout, each read and written.
@@ -144,7 +144,7 @@ class LayerWriter {
     in_turn(collective(WorkKind::kAllGather, bytes / real(run_.tp), run_.cp, run_.tp));
   }
 
-  // Where it is run again for the backward pass, nothing of the last product's sum over tp is needed.
+  // Where it is run again for the backward pass, nothing of the last GEMM's sum over tp is needed.
   void forward(bool first) {
     const double width = real(shape_.width);
     tensor_parallel(true);
@@ -162,7 +162,7 @@ class LayerWriter {
   }
 
   // Of y = x w: dx and dw.
-  void product_backward(double m, double n, double k) {
+  void gemm_backward(double m, double n, double k) {
     product(m, k, n);
     product(k, n, m);
   }
@@ -170,16 +170,16 @@ class LayerWriter {
   void backward() {
     const double width = real(shape_.width);
     tensor_parallel(true);
-    product_backward(tokens_, width, ffn_width());
+    gemm_backward(tokens_, width, ffn_width());
     memory(tokens_ * ffn_width() * kFfnBytes * (shape_.gated ? 1.5 : 1) * 1.5);
-    product_backward(tokens_, ffn_width() * (shape_.gated ? 2 : 1), width);
+    gemm_backward(tokens_, ffn_width() * (shape_.gated ? 2 : 1), width);
     tensor_parallel(false);
     memory(tokens_ * width * kWidthBytes * norm_share() * 1.5);
     tensor_parallel(true);
-    product_backward(tokens_, width, heads_width());
+    gemm_backward(tokens_, width, heads_width());
     attention_core(shape_.fused_attention ? 2.5 : 2);
     gather_keys();
-    product_backward(tokens_, qkv_width(), width);
+    gemm_backward(tokens_, qkv_width(), width);
     tensor_parallel(false);
   }
 
@@ -190,7 +190,7 @@ class LayerWriter {
     tensor_parallel(true);
     product(tokens_, vocabulary, width);
     memory(tokens_ * vocabulary * kLogitBytes);
-    product_backward(tokens_, vocabulary, width);
+    gemm_backward(tokens_, vocabulary, width);
     tensor_parallel(false);
     reduce(vocabulary * width);
   }

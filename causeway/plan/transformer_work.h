@@ -22,10 +22,10 @@ struct TransformerShape {
   int64_t kv_heads = 1;
   int64_t head_dim = 1;
   int64_t ffn_width = 1;
-  bool gated = false;  // two products into the feed-forward width (SwiGLU), otherwise one (GELU)
+  bool gated = false;  // two GEMMs into the feed-forward width (SwiGLU), otherwise one (GELU)
   int64_t vocabulary = 1;
   int64_t sequence = 1;
-  // Attention in one kernel, with half of the pairs computed (causal); otherwise as products and a softmax over all
+  // Attention in one kernel, with half of the pairs computed (causal); otherwise as GEMMs and a softmax over all
   // pairs in memory.
   bool fused_attention = true;
 

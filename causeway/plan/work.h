@@ -16,7 +16,7 @@ inline double real(int64_t value) { return static_cast<double>(value); }
 enum class WorkKind { kProduct, kAttention, kMemory, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSend };
 
 bool is_collective(WorkKind kind);
-// "product", "all_gather", ...
+// "GEMM", "all_gather", ...
 const char* work_kind_name(WorkKind kind);
 
 // Of kernels, and of collectives that run beside them.
@@ -24,7 +24,7 @@ inline constexpr int kComputeWork = 0, kBesideCompute = 2;
 
 struct Work {
   WorkKind kind = WorkKind::kMemory;
-  // kProduct: `batch` products of [m, k] and [k, n], with operands of this type ("bf16", "fp8", "tf32", "f32").
+  // kProduct: `batch` GEMMs of [m, k] and [k, n], with operands of this type ("bf16", "fp8", "tf32", "f32").
   double batch = 1, m = 0, n = 0, k = 0;
   std::string operand = "bf16";
   // kProduct and kAttention: 2 per multiply-add; attention with the density of its mask.
@@ -48,7 +48,7 @@ struct WorkTotals {
   double collective_bytes = 0;
 };
 WorkTotals total(const std::vector<Work>& work);
-// Of products and attention, by the type of their operands, what is computed again included.
+// Of GEMMs and attention, by the type of their operands, what is computed again included.
 std::map<std::string, double> flops_by_operand(const std::vector<Work>& work);
 
 }  // namespace causeway::plan

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kGathersAhead = 2;
 constexpr int64_t kFirstGatherBytes = int64_t{8} << 20;
 // Gathers of so little that they take next to no memory go together before all others: a library's launch for a few of
-// them between products would wait for a multiprocessor, and hold some while it waits for other ranks.
+// them between GEMMs would wait for a multiprocessor, and hold some while it waits for other ranks.
 constexpr int64_t kSmallGatherBytes = int64_t{1} << 20;
 // A launch that waits for collectives alone comes when so many more instructions behind theirs have begun.
 constexpr size_t kLaunchesBehind = 2;

@@ -18,7 +18,7 @@ bool multiplies_matrices(Op op) { return op == Op::kDot || op == Op::kScaledDot;
 // Costs in simple operations for each element.
 constexpr int kCheapUnderBroadcast = 4;  // a value that a broadcast repeats
 constexpr int kCheapOperand = 2;         // an operand of a template computed while it is packed
-constexpr int kHiddenEpilogue = 30;      // what a product computes beside the next products
+constexpr int kHiddenEpilogue = 30;      // what a GEMM computes beside the next GEMMs
 constexpr int kLargestExpression = 200;
 constexpr size_t kRecentKernels = 12;  // how far back a value may join a kernel
 constexpr size_t kMostMembers = 12;
@@ -35,9 +35,9 @@ struct FusionRules {
   bool repeats_count_once;
   // Whether bytes decide if reading a value beats reading what it is computed from, and not how many tensors.
   bool bytes_decide;
-  // Operands of products are packed by the kernel, and may be converted on the way.
+  // Operands of GEMMs are packed by the kernel, and may be converted on the way.
   bool packs_operands;
-  // What is computed of a product's result before storing it, where that has more than a few rows.
+  // What is computed of a GEMM's result before storing it, where that has more than a few rows.
   int cheap_epilogue;
   // A sum by index of at most so many updates computes them where it adds them.
   int64_t few_updates;
@@ -57,7 +57,7 @@ constexpr FusionRules kProcessorRules = {.cheap_to_repeat = 8,
                                          .joins_column_sums = false,
                                          .copies_alone = false,
                                          .shares_launches = false};
-// Arithmetic waits for memory here. The few threads that own a product's result would hold up the matrix units with a
+// Arithmetic waits for memory here. The few threads that own a GEMM's result would hold up the matrix units with a
 // costlier epilogue.
 constexpr FusionRules kGpuRules = {.cheap_to_repeat = 40,
                                    .repeats_count_once = true,
@@ -138,7 +138,7 @@ class Fuser {
     }
     if (rules_.joins_column_sums) join_sums_to_loops();
     decide_stores();
-    if (rules_.shares_launches) compute_rows_in_products();
+    if (rules_.shares_launches) compute_rows_in_gemms();
     FusionResult result = {materialized_, std::move(kernels_)};
     if (rules_.shares_launches) fuse_horizontally(graph_, target_, reads_, result);
     return result;
@@ -176,7 +176,7 @@ class Fuser {
           !feeds_reduction_[i] &&
           (rules_.repeats_count_once ? costs_at_least(value, rules_.cheap_to_repeat) : cost >= rules_.cheap_to_repeat);
       if ((several_uses && (costly || reads_several_tensors(value))) || costs_at_least(value, kLargestExpression) ||
-          rounds_product(value) || adds_up_exchanged_terms(value)) {
+          rounds_gemm(value) || adds_up_exchanged_terms(value)) {
         const Value stored = narrower(value);
         materialized_.insert(stored);
         if (stored != value) costs_[i] = node_cost(node.op);
@@ -192,28 +192,28 @@ class Fuser {
     return is_float(from) && is_float(to) && size_bytes(from) < size_bytes(to) ? node.inputs[0] : value;
   }
 
-  // All that is read of a product's result, of its sum with something else or of it times and plus numbers of its lines
-  // and columns (8-bit products are scaled, weights' gradients of norms' results too) is what that is rounded to: the
-  // product stores it so.
-  bool rounds_product(Value value) const {
+  // All that is read of a GEMM's result, of its sum with something else or of it times and plus numbers of its lines
+  // and columns (8-bit GEMMs are scaled, weights' gradients of norms' results too) is what that is rounded to: the
+  // GEMM stores it so.
+  bool rounds_gemm(Value value) const {
     const Node& node = graph_.node(value);
     if (node.op != Op::kCast || uses(node.inputs[0]) > 1) return false;
     const DType from = graph_.dtype(node.inputs[0]), to = node.outputs[0].dtype;
     if (!is_float(from) || !is_float(to) || size_bytes(to) >= size_bytes(from)) return false;
-    if (is_scaled_product(node.inputs[0])) return true;
+    if (is_scaled_gemm(node.inputs[0])) return true;
     const Node& source = graph_.node(node.inputs[0]);
     return !materialized_.contains(node.inputs[0]) && source.op == Op::kAdd &&
-           std::any_of(source.inputs.begin(), source.inputs.end(), [&](Value term) { return is_scaled_product(term); });
+           std::any_of(source.inputs.begin(), source.inputs.end(), [&](Value term) { return is_scaled_gemm(term); });
   }
 
-  // A product that nothing else uses, or such a one times or plus fewer numbers than it has.
-  bool is_scaled_product(Value value) const {
+  // A GEMM that nothing else uses, or such a one times or plus fewer numbers than it has.
+  bool is_scaled_gemm(Value value) const {
     const Node& node = graph_.node(value);
     if (uses(value) > 1) return false;
     if (multiplies_matrices(node.op)) return true;
     if (materialized_.contains(value) || (node.op != Op::kMul && node.op != Op::kAdd)) return false;
     for (const size_t i : {0, 1})
-      if (is_scaled_product(node.inputs[i]) && is_of_fewer_numbers(node.inputs[1 - i])) return true;
+      if (is_scaled_gemm(node.inputs[i]) && is_of_fewer_numbers(node.inputs[1 - i])) return true;
     return false;
   }
 
@@ -249,7 +249,7 @@ class Fuser {
     return cost >= least;
   }
 
-  // Of a sum of several products, each partial sum is stored by the kernel of its last product; otherwise every product
+  // Of a sum of several GEMMs, each partial sum is stored by the kernel of its last GEMM; otherwise every GEMM
   // would be kept until the end. The same of what ranks exchange and of sums by index: gradients of micro-batches. And
   // of whatever a stage of a pipeline adds up again after other work: the next micro-batch's.
   void store_partial_sums(const Node& node) {
@@ -259,7 +259,7 @@ class Fuser {
           &node - &graph_.node(partial) > kOtherWork)
         materialized_.insert(partial);
     const Dim count = element_count(node.outputs[0].shape);
-    const auto is_product = [&](Value value) {
+    const auto is_gemm = [&](Value value) {
       while (!materialized_.contains(value) && graph_.node(value).op == Op::kReshape)
         value = graph_.node(value).inputs[0];
       const Op op = graph_.node(value).op;
@@ -267,10 +267,10 @@ class Fuser {
     };
     for (size_t i = 0; i < 2; ++i) {
       const Value partial = node.inputs[i];
-      if (materialized_.contains(partial) || graph_.node(partial).op != Op::kAdd || !is_product(node.inputs[1 - i]))
+      if (materialized_.contains(partial) || graph_.node(partial).op != Op::kAdd || !is_gemm(node.inputs[1 - i]))
         continue;
       const std::vector<Value>& terms = graph_.node(partial).inputs;
-      if (is_product(terms[0]) || is_product(terms[1])) materialized_.insert(partial);
+      if (is_gemm(terms[0]) || is_gemm(terms[1])) materialized_.insert(partial);
     }
   }
 
@@ -455,7 +455,7 @@ class Fuser {
       const size_t recent = kernels_.size() > kRecentKernels ? kernels_.size() - kRecentKernels : 0;
       for (size_t k = kernels_.size(); k-- > std::max(earliest, recent);)
         if (try_join(k, request, reads)) return;
-      if (earliest < recent && rounds_product(members.front()) && try_join(earliest, request, reads)) return;
+      if (earliest < recent && rounds_gemm(members.front()) && try_join(earliest, request, reads)) return;
       for (size_t k = std::min(earliest, kernels_.size()); k-- > recent;)
         if (join_later(k, request, reads)) return;
     }
@@ -764,8 +764,8 @@ class Fuser {
     });
   }
 
-  // Whether the product can compute the value beside the next products: it has operands of 16 bits, and the copy engine
-  // has boxes for its results (matmul_hopper.h).
+  // Whether the GEMM can compute the value beside the next GEMMs: it has operands of 16 bits, and TMA
+  // has boxes for its results (gemm_hopper.h).
   bool hides_epilogue(const KernelRequest& kernel, Value value, const std::vector<Value>& reads) const {
     if (fixed_order_ || !target_.is_gpu() || !target_.architecture().has_warpgroup_matrix) return false;
     constexpr size_t kMostTensors = 2;
@@ -782,7 +782,7 @@ class Fuser {
                         [&](Value read) { return read != product && element_count(graph_.shape(read)) == count; });
   }
 
-  // Of a product: reading its weights takes longer than whatever is computed of the result.
+  // Of a GEMM: reading its weights takes longer than whatever is computed of the result.
   bool has_few_rows(const KernelRequest& kernel) const {
     constexpr int64_t kFewRows = 16;
     const Shape& shape = graph_.shape(kernel.members.front());
@@ -824,9 +824,9 @@ class Fuser {
     }
   }
 
-  // A product of few rows whose operand a loop with sums computes, for it alone, computes it in each block: a norm
+  // A GEMM of few rows whose operand a loop with sums computes, for it alone, computes it in each block: a norm
   // before a projection of a text's next token. The launch would take longer than that.
-  void compute_rows_in_products() {
+  void compute_rows_in_gemms() {
     for (size_t k = 0; k < kernels_.size(); ++k) {
       if (kernels_[k].kind != KernelKind::kDot || !has_few_rows(kernels_[k])) continue;
       Value operand = graph_.node(kernels_[k].members.front()).inputs[0];

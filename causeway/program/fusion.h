@@ -6,7 +6,7 @@
 // a recent kernel that works on the same elements and shares what it reads. On a GPU, sums over rows go into the kernel
 // that walks over those rows for other sums, and small loops that are alike share launches (horizontal_fusion.h). A
 // collective is a kernel of its own; collectives keep the order of the graph, which all ranks share. Last, a GPU's
-// products of one or two rows take over the loop that computes their operand for them alone.
+// GEMMs of one or two rows take over the loop that computes their operand for them alone.
 #pragma once
 
 #include <vector>

@@ -25,7 +25,7 @@ Tensor product(const Tensor& a, const Tensor& b, bool transpose_b = false) {
 }
 
 // [..., k] x [k, n], or [n, k] when transposed, as one product of two matrices.
-Tensor product_with_matrix(const Tensor& a, const Tensor& b, bool transpose_b) {
+Tensor gemm_with_matrix(const Tensor& a, const Tensor& b, bool transpose_b) {
   const Dim& depth = a.shape().back();
   Dim rows(1);
   for (int64_t i = 0; i + 1 < a.rank(); ++i) rows *= a.size(i);
@@ -149,7 +149,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
                    fmt::format("contracts axes of sizes {} and {}", a.size(-1).text(), b.size(-2).text()), {a, b});
   const std::vector<Tensor> operands = promote_floats("matmul", a, b);
   const Tensor &x = operands[0], &y = operands[1];
-  if (y.rank() == 2) return product_with_matrix(x, y, false);
+  if (y.rank() == 2) return gemm_with_matrix(x, y, false);
   const Shape left(x.shape().begin(), x.shape().end() - 2), right(y.shape().begin(), y.shape().end() - 2);
   const Shape both[] = {left, right};
   const Shape batches = broadcast_shapes("matmul", both);
@@ -183,7 +183,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_argument(x.rank() >= 1 && weight.rank() == 2 && x.size(-1) == weight.size(1), "linear",
                    "takes x [..., in] and a weight [out, in]", {x, weight});
   const std::vector<Tensor> operands = promote_floats("linear", x, weight);
-  const Tensor result = product_with_matrix(operands[0], operands[1], true);
+  const Tensor result = gemm_with_matrix(operands[0], operands[1], true);
   if (!bias.defined()) return result;
   require_argument(bias.shape() == Shape{weight.size(0)}, "linear", "takes a bias [out]", {x, weight, bias});
   return result + bias;

@@ -62,7 +62,7 @@ TEST(AttentionBenchmark, DensityIsWhatCountingGives) {
   }
 }
 
-TEST(AttentionBenchmark, OperationsAreThoseOfTwoAndFiveProducts) {
+TEST(AttentionBenchmark, OperationsAreThoseOfTwoAndFiveGemms) {
   AttentionCase c = small(AttentionPattern::kFull, false);
   EXPECT_EQ(attention_flops(c), 4.0 * 2 * 4 * 64 * 64 * 32);
   c.backward = true;

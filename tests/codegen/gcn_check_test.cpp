@@ -169,7 +169,7 @@ struct Distance {
 
 TEST(GcnCheck, InstructionsStandAsFarApartAsTheHardwareNeeds) {
   const Distance distances[] = {
-      // Read, overwritten, stored, multiplied after a product of 4, 8 and 16 passes, and of 32-bit floats.
+      // Read, overwritten, stored, multiplied after an MMA of 4, 8 and 16 passes, and of 32-bit floats.
       {"gfx942", "v_mfma_f32_16x16x16_bf16 v[0:3], v[8:9], v[10:11], v[0:3]", "v_add_f32 v4, v3, v3", 7},
       {"gfx942", "v_mfma_f32_16x16x16_f16 a[0:3], v[8:9], v[10:11], a[0:3]", "v_accvgpr_read_b32 v4, a3", 7},
       {"gfx942", "v_mfma_f32_32x32x8_f16 v[0:15], v[18:19], v[20:21], v[0:15]", "v_mov_b32 v0, 0", 11},

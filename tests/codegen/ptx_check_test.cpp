@@ -169,7 +169,7 @@ LOOP:
 	ret;
 )";
 
-TEST(PtxProducts, RegistersAreLeftAloneWhileProductsUseThem) {
+TEST(PtxWgmma, RegistersAreLeftAloneWhileWgmmaUsesThem) {
   EXPECT_THAT(first_finding(kProducts), IsEmpty());
   EXPECT_THAT(first_finding(with(kProducts, "wgmma.wait_group.sync.aligned 0;", "")),
               HasSubstr("%r5 is written while"));

@@ -9,7 +9,7 @@
 
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/gpu/attention_geometry.h"
-#include "causeway/codegen/gpu/matmul_geometry.h"
+#include "causeway/codegen/gpu/gemm_geometry.h"
 #include "causeway/kernels/gpu/attention_tile_layout.h"
 
 namespace causeway::codegen {
@@ -21,43 +21,43 @@ TEST(Schedules, NameArchitecturesThatThereAre) {
     for (const GpuArchitecture& architecture : gpu_architectures()) served += serves(processors, architecture);
     EXPECT_EQ(served, static_cast<size_t>(std::count(processors.begin(), processors.end(), ' ')) + 1) << processors;
   };
-  for (const MatmulSchedule& schedule : matmul_schedules()) expect_known(schedule.processors);
+  for (const GemmSchedule& schedule : gemm_schedules()) expect_known(schedule.processors);
   for (const AttentionSchedule& schedule : attention_schedules()) expect_known(schedule.processors);
   for (const AttentionGradientSchedule& schedule : attention_gradient_schedules()) expect_known(schedule.processors);
   EXPECT_FALSE(serves("sm_80 sm_90a", gpu_architecture("gfx942")));
   EXPECT_FALSE(serves("", gpu_architecture("sm_80")));
 }
 
-TEST(Schedules, TilesOfProductsFitSharedMemory) {
+TEST(Schedules, TilesOfGemmsFitSharedMemory) {
   for (const GpuArchitecture& architecture : gpu_architectures())
-    for (const MatmulSchedule& schedule : matmul_schedules())
+    for (const GemmSchedule& schedule : gemm_schedules())
       for (const bool k_major : {false, true})
         if (serves(schedule.processors, architecture))
-          EXPECT_LE(gpu_matmul_shared_bytes(schedule.tile, k_major, k_major, operand_bytes(schedule.operand)) *
+          EXPECT_LE(gpu_gemm_shared_bytes(schedule.tile, k_major, k_major, operand_bytes(schedule.operand)) *
                         schedule.tile.blocks_per_unit,
                     architecture.shared_bytes)
               << architecture.processor << " " << schedule.tile.m << " x " << schedule.tile.n;
-  for (const HopperMatmulSchedule& schedule : hopper_matmul_schedules())
+  for (const HopperGemmSchedule& schedule : hopper_gemm_schedules())
     for (const bool b_along_k : {false, true}) {
-      HopperMatmulTile tile = {schedule.m, schedule.n, 0, 1, schedule.in_turns, b_along_k};
-      tile.stages = hopper_matmul_best_stages(tile);
+      HopperGemmTile tile = {schedule.m, schedule.n, 0, 1, schedule.ping_pong, b_along_k};
+      tile.stages = hopper_gemm_best_stages(tile);
       EXPECT_GE(tile.stages, 3) << tile.m << " x " << tile.n;
-      EXPECT_GE(hopper_matmul_boxes(tile), kHopperMatmulBoxesOfPiece) << tile.m << " x " << tile.n;
-      EXPECT_LE(hopper_matmul_shared_bytes(tile), kHopperMatmulMostShared) << tile.m << " x " << tile.n;
+      EXPECT_GE(hopper_gemm_boxes(tile), kHopperGemmBoxesOfPiece) << tile.m << " x " << tile.n;
+      EXPECT_LE(hopper_gemm_shared_bytes(tile), kHopperGemmMostShared) << tile.m << " x " << tile.n;
       // With a fifth stage, where it is taken.
       ++tile.stages;
-      if (hopper_matmul_boxes(tile) < kHopperMatmulBoxesOfPiece) continue;
-      EXPECT_LE(hopper_matmul_shared_bytes(tile), kHopperMatmulMostShared) << tile.m << " x " << tile.n;
+      if (hopper_gemm_boxes(tile) < kHopperGemmBoxesOfPiece) continue;
+      EXPECT_LE(hopper_gemm_shared_bytes(tile), kHopperGemmMostShared) << tile.m << " x " << tile.n;
     }
 }
 
-TEST(Schedules, EveryProductFindsOne) {
+TEST(Schedules, EveryGemmFindsOne) {
   for (const GpuArchitecture& architecture : gpu_architectures())
-    for (const MatmulOperand operand : {MatmulOperand::kHalf, MatmulOperand::kTf32, MatmulOperand::kFloat}) {
-      EXPECT_GT(matmul_products(architecture, operand), 0);
+    for (const GemmOperand operand : {GemmOperand::kHalf, GemmOperand::kTf32, GemmOperand::kFloat}) {
+      EXPECT_GT(gemm_multiply_adds(architecture, operand), 0);
       for (const int64_t m : {1, 16, 17, 4096})
         for (const int64_t n : {1, 16, 17, 4096}) {
-          const GpuMatmulTile tile = choose_gpu_matmul(architecture, operand, 1, m, n, 512).tile;
+          const GpuGemmTile tile = choose_gpu_gemm(architecture, operand, 1, m, n, 512).tile;
           EXPECT_EQ(tile.m == 16, m <= 16) << architecture.processor << " " << m << " x " << n;
           EXPECT_EQ(tile.n == 16, m > 16 && n <= 16) << architecture.processor << " " << m << " x " << n;
         }
@@ -87,26 +87,26 @@ TEST(Schedules, EveryHeadFindsTilesThatFit) {
         }
 }
 
-TEST(Schedules, CdnaTakesTheHeadsOfLongSequencesInTurns) {
+TEST(Schedules, CdnaPingPongsOverTheHeadsOfLongSequences) {
   for (const char* processor : {"gfx90a", "gfx942"})
     for (const int64_t head_dim : {64, 128}) {
       const GpuArchitecture& architecture = gpu_architecture(processor);
       GpuAttentionRequest request = {.head_dim = head_dim, .has_key_rows = true, .has_rows = true};
       const GpuAttentionTiles tiles = gpu_attention_forward_tiles(request, architecture);
-      EXPECT_TRUE(tiles.in_turns);
+      EXPECT_TRUE(tiles.ping_pong);
       EXPECT_EQ(tiles.query_tile, 256);
       EXPECT_TRUE(tiles.map_is_usable);
       EXPECT_LE(tiles.shared_bytes, architecture.shared_bytes);
       const GpuAttentionTiles backward = gpu_attention_backward_tiles(request, architecture);
-      EXPECT_TRUE(backward.in_turns);
+      EXPECT_TRUE(backward.ping_pong);
       EXPECT_EQ(backward.key_lines, head_dim == 64 ? 256 : 128);
       EXPECT_TRUE(backward.map_is_usable);
       EXPECT_LE(backward.shared_bytes, architecture.shared_bytes);
       request.queries = 100;
-      EXPECT_FALSE(gpu_attention_forward_tiles(request, architecture).in_turns);
-      EXPECT_FALSE(gpu_attention_backward_tiles(request, architecture).in_turns);
-      EXPECT_FALSE(gpu_attention_forward_tiles({.head_dim = head_dim}, architecture).in_turns);
-      EXPECT_FALSE(gpu_attention_forward_tiles({.head_dim = 96, .has_key_rows = true}, architecture).in_turns);
+      EXPECT_FALSE(gpu_attention_forward_tiles(request, architecture).ping_pong);
+      EXPECT_FALSE(gpu_attention_backward_tiles(request, architecture).ping_pong);
+      EXPECT_FALSE(gpu_attention_forward_tiles({.head_dim = head_dim}, architecture).ping_pong);
+      EXPECT_FALSE(gpu_attention_forward_tiles({.head_dim = 96, .has_key_rows = true}, architecture).ping_pong);
     }
 }
 

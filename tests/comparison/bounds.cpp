@@ -74,8 +74,8 @@ Bound of_graph(const Graph& graph, const SymbolBindings& bindings) {
   for (const Node& node : graph.nodes()) {
     const int64_t terms = terms_of(graph, node, bindings);
     if (terms == 0) return kExact;  // an empty sum
-    const bool is_product = node.op == Op::kDot || node.op == Op::kScaledDot;
-    const Bound of_node = is_product   ? product(graph.dtype(node.inputs[0]), terms)
+    const bool is_gemm = node.op == Op::kDot || node.op == Op::kScaledDot;
+    const Bound of_node = is_gemm      ? product(graph.dtype(node.inputs[0]), terms)
                           : terms == 1 ? bound
                                        : normalized(terms);
     if (of_node.rms > bound.rms) bound = of_node;

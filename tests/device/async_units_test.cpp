@@ -66,7 +66,7 @@ struct Units {
 
   OneThread host;
   AsyncView view{host};
-  TransferBarriers barriers{host};
+  Mbarriers barriers{host};
   ThreadCopies copies{host, view};
   TensorCopies tensors{host, host.effects, barriers, view};
   WarpgroupUnit warpgroups{host, host.effects, view};
@@ -128,7 +128,7 @@ TEST(ThreadCopies, AppearAtTheWaitAtTheLatest) {
             std::string::npos);
 }
 
-TEST(TransferBarriers, PhaseEndsWithArrivalsAndBytes) {
+TEST(Mbarriers, PhaseEndsWithArrivalsAndBytes) {
   Units units;
   void* barrier = units.shared(64);
   EXPECT_NE(failure([&] { units.barriers.wait(barrier, 0); }).find("not initialised"), std::string::npos);
@@ -351,7 +351,7 @@ TEST(AsyncView, CopiesArePublishedByAFenceAfterTheirEnd) {
   EXPECT_EQ(check(), "no failure");
 }
 
-// One product of 64 x kColumns with the operands laid out by hand.
+// One GEMM of 64 x kColumns with the operands laid out by hand.
 struct Product {
   std::array<std::array<float, 128>, kWarpgroupThreads> c{};
   std::array<std::array<uint32_t, 4>, kWarpgroupThreads> a_registers{};
@@ -383,7 +383,7 @@ uint64_t descriptor(int start, int leading, int stride, int swizzle) {
          static_cast<uint64_t>(stride >> 4) << 32 | mode << 62;
 }
 
-// The layouts as the tensor copy engine makes them: boxes one swizzle width wide. K-major: rows of the box are lines;
+// The layouts as TMA makes them: boxes one swizzle width wide. K-major: rows of the box are lines;
 // transposed: rows of the box are k.
 TEST(WarpgroupUnit, OperandsInEverySwizzleAndMajor) {
   constexpr int kColumns = 128, kDepth = 64, kLines = 128;
@@ -486,7 +486,7 @@ TEST(WarpgroupUnit, OperandsWithoutSwizzle) {
     units.warpgroups.wait(0);
     for (int thread = 0; thread < kWarpgroupThreads; ++thread) {
       for (int i = 0; i < kColumns / 2; ++i) {
-        const int row = warpgroup_product_row(thread, i), column = warpgroup_product_column(thread, i);
+        const int row = warpgroup_accumulator_row(thread, i), column = warpgroup_accumulator_column(thread, i);
         float sum = 1;
         for (int k = 0; k < kDepth; ++k) {
           sum += a[static_cast<size_t>(row * kDepth + k)] * b[static_cast<size_t>(column * kDepth + k)];
@@ -530,7 +530,7 @@ TEST(WarpgroupUnit, EightBitElementsAndOperandFromRegisters) {
     units.warpgroups.wait(0);
     for (int thread = 0; thread < kWarpgroupThreads; ++thread) {
       for (int i = 0; i < kColumns / 2; ++i) {
-        const int row = warpgroup_product_row(thread, i), column = warpgroup_product_column(thread, i);
+        const int row = warpgroup_accumulator_row(thread, i), column = warpgroup_accumulator_column(thread, i);
         float sum = 0;
         for (int k = 0; k < kDepth; ++k) {
           sum += matrix_element(element, a.data(), row * kDepth + k) *

@@ -1,4 +1,4 @@
-// Kernel text that uses the tensor copy engine, mbarriers, clusters and wgmma, on the emulator; and the faults that it
+// Kernel text that uses TMA, mbarriers, clusters and wgmma, on the emulator; and the faults that it
 // has to find there.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -26,14 +26,14 @@ namespace {
 
 // C[64][64] = A[64][depth] B[depth][64]: the first warpgroup computes, a thread of the second loads, in two stages of
 // 64 of depth. sizes: depth, bytes announced per stage, what to leave out.
-const char* kHopperProductText = R"(
+const char* kHopperGemmText = R"(
 #include "causeway/kernels/gpu/hopper.h"
 constexpr int kNoFence = 1, kNoWait = 2, kNoBarrierFence = 3, kOneFence = 4;
 template <bool kATransposed, bool kBTransposed>
 CAUSEWAY_INLINE void product(const TensorMapBytes* maps, const int64_t* sizes) {
   constexpr int kStages = 2, kTile = 8192;
   char* tiles = shared_memory() + 1024;
-  auto* full = reinterpret_cast<TransferBarrier*>(shared_memory());
+  auto* full = reinterpret_cast<Mbarrier*>(shared_memory());
   auto* empty = full + kStages;
   if (thread_index() == 0) {
     for (int i = 0; i < kStages; ++i) {
@@ -120,7 +120,7 @@ CAUSEWAY_KERNEL(from_registers, 128, 1, 3, 0, 0) {
 
 // Clusters of two: each block loads its half of a tile for both.
 CAUSEWAY_KERNEL(multicast, 128, 1, 2, 0, 1) {
-  auto* full = reinterpret_cast<TransferBarrier*>(shared_memory());
+  auto* full = reinterpret_cast<Mbarrier*>(shared_memory());
   auto* done = full + 1;
   auto* tile = reinterpret_cast<uint32_t*>(shared_memory() + 1024);
   if (thread_index() == 0) {
@@ -205,7 +205,7 @@ CAUSEWAY_KERNEL(elected, 128, 1, 1, 0, 0) {
 // What a thread is told of a barrier of one arrival, for both parities: before it, after the first, after the second.
 CAUSEWAY_KERNEL(answers, 128, 1, 1, 0, 0) {
   if (thread_index() != 0) return;
-  auto* barrier = reinterpret_cast<TransferBarrier*>(shared_memory());
+  auto* barrier = reinterpret_cast<Mbarrier*>(shared_memory());
   int* told = global_pointer<int>(buffers[0]);
   barrier_init(barrier, 1);
   barrier_init_fence();
@@ -228,7 +228,7 @@ class EmulatedHopper : public testing::TestWithParam<bool> {
     device_ = make_emulator_device("sm_90a", options);
     static std::array<std::string, 2> images;
     std::string& image = images[GetParam() ? 1 : 0];
-    if (image.empty()) image = compile_module(kHopperProductText, device_->target());
+    if (image.empty()) image = compile_module(kHopperGemmText, device_->target());
     module_ = device_->load(image);
   }
 
@@ -256,7 +256,7 @@ class EmulatedHopper : public testing::TestWithParam<bool> {
     return map;
   }
 
-  // Runs the product and compares; the message of the Error it ends with, if it does.
+  // Runs the MMA and compares; the message of the Error it ends with, if it does.
   std::string product(bool a_transposed, bool b_transposed, int depth, int64_t announced = 16384,
                       int64_t leave_out = 0) {
     std::mt19937 random(17);
@@ -345,7 +345,7 @@ TEST_P(EmulatedHopper, ProductOfTensorLoads) {
   EXPECT_EQ(product(false, true, 320), "right");
 }
 
-TEST_P(EmulatedHopper, ProductInEveryOrder) {
+TEST_P(EmulatedHopper, GemmInEveryOrder) {
   for (uint64_t seed = 2; seed < 8; ++seed) {
     open(seed);
     EXPECT_EQ(product(true, false, 256), "right") << seed;

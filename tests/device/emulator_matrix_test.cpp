@@ -1,4 +1,4 @@
-// Fragments, products of one wave and asynchronous copies, as kernel text on every emulated architecture.
+// Fragments, MMAs of one wave and asynchronous copies, as kernel text on every emulated architecture.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-const char* kMatrixProductText = R"(
+const char* kGemmText = R"(
 #include "causeway/kernels/gpu/intrinsics.h"
 template <class T, bool kATransposed, bool kBTransposed>
 CAUSEWAY_INLINE void product(void* const* buffers) {
@@ -55,16 +55,15 @@ struct Case {
   DType dtype;
 };
 
-class WaveProduct : public testing::TestWithParam<Case> {};
+class WaveMma : public testing::TestWithParam<Case> {};
 
-TEST_P(WaveProduct, EqualsPlainLoops) {
+TEST_P(WaveMma, EqualsPlainLoops) {
   const Case& c = GetParam();
   EmulatorOptions options;
   options.checked = c.dtype == DType::kF16;
   const auto device = make_emulator_device(c.processor, options);
   const Target& target = device->target();
-  const auto module =
-      device->load(compile_module(fmt::format("#define TYPE {}\n{}", c.type, kMatrixProductText), target));
+  const auto module = device->load(compile_module(fmt::format("#define TYPE {}\n{}", c.type, kGemmText), target));
   std::mt19937 random(11);
   std::vector<float> a(256), b(256);
   std::vector<std::byte> a_bytes(1024), b_bytes(1024);
@@ -117,7 +116,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(AllArchitectures, WaveProduct, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(AllArchitectures, WaveMma, testing::ValuesIn(cases()),
                          [](const auto& info) { return fmt::format("{}_{}", info.param.processor, info.param.type); });
 
 // What is read before the wait is not the data.

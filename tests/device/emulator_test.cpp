@@ -349,13 +349,13 @@ CAUSEWAY_KERNEL(beyond_shared, 64, 1, 1, 1, 0) {
 }
 
 // What orders threads on Hopper beside barriers of the block: mbarriers, named barriers; and what blocks do through the
-// tensor copy engine.
+// TMA.
 TEST(Emulator, RacesAroundHoppersBarriersAreFound) {
   const char* text = R"(
 #include "causeway/kernels/gpu/hopper.h"
 template <bool kWaits>
 CAUSEWAY_INLINE void hand_over(void* const* buffers) {
-  auto* full = reinterpret_cast<TransferBarrier*>(shared_memory());
+  auto* full = reinterpret_cast<Mbarrier*>(shared_memory());
   float* values = reinterpret_cast<float*>(shared_memory() + 128);
   if (thread_index() == 0) {
     barrier_init(full, 128);

@@ -80,7 +80,7 @@ TEST_F(HipDeviceTest, HasNoTensorMaps) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
-    EXPECT_THAT(error.message(), HasSubstr("no copy engine"));
+    EXPECT_THAT(error.message(), HasSubstr("no TMA"));
   }
 }
 

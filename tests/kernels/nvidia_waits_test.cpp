@@ -1,4 +1,4 @@
-// What NVIDIA's kernels wait for, in their PTX: copies and products that are under way on purpose are told from those
+// What NVIDIA's kernels wait for, in their PTX: copies and GEMMs that are under way on purpose are told from those
 // that are read too early (codegen/checks/ptx_check.h). Whole steps of all recipes: tests/train/gpu_gate_test.cpp.
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace causeway::program {
 namespace {
 
-// As in tests/program/golden_kernels_test.cpp: on Hopper its results leave through the copy engine.
+// As in tests/program/golden_kernels_test.cpp: on Hopper its results leave through TMA.
 constexpr char kProduct[] = R"(%0 = input "x" : bf16[4096, 768]
 %1 = input "weight" : bf16[768, 3072]
 %2 = input "bias" : bf16[3072]
@@ -39,7 +39,7 @@ void expect_nothing_under_way(const std::string& processor, const std::string& a
 
 TEST(NvidiaWaits, NoCopyIsReadEarly) { expect_nothing_under_way("sm_80", "cp.async.cg"); }
 
-TEST(NvidiaWaits, NoBulkCopyOrProductIsUsedEarly) { expect_nothing_under_way("sm_90a", "cp.async.bulk.tensor"); }
+TEST(NvidiaWaits, NoBulkCopyOrWgmmaIsUsedEarly) { expect_nothing_under_way("sm_90a", "cp.async.bulk.tensor"); }
 
 }  // namespace
 }  // namespace causeway::program

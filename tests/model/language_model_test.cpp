@@ -229,7 +229,7 @@ TEST_P(EveryFamily, DropoutNeedsAKeyAndIsDecidedByIt) {
   EXPECT_EQ(std::adjacent_find(streams.begin(), streams.end()), streams.end());
 }
 
-TEST_P(EveryFamily, EveryMatrixProductIsOfTwoMatrices) {
+TEST_P(EveryFamily, EveryGemmIsOfTwoMatrices) {
   const auto model = LanguageModel::create(config(), std::nullopt);
   const ModelFunction function = [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
     return {model->hidden_states({.tokens = arguments[0], .documents = {}, .dropout_key = {}})};

@@ -41,18 +41,18 @@ TEST(CountFlops, OfATrainingStep) {
   EXPECT_GT(count_flops(recompute(model.graph, {RecomputePolicy::kBlock})).total(), count.total());
 }
 
-// Products of bf16 and of 8 bits apart from those that stay as they were.
+// GEMMs of bf16 and of 8 bits apart from those that stay as they were.
 TEST(CountFlops, ByOperand) {
   const SmallModel model = small_model(1, 32, 16, 48);
   PipelineOptions options;
-  options.tf32_products = true;
+  options.tf32_gemms = true;
   const FlopCount tf32 = count_flops(run_pipeline(model.graph, options, {}));
   EXPECT_EQ(tf32.by_operand, (std::map<std::string, double>{{"tf32", tf32.total()}}));
   options = {};
   options.mixed_precision.compute = DType::kBF16;
   const FlopCount bf16 = count_flops(run_pipeline(model.graph, options, {}));
   EXPECT_EQ(bf16.by_operand, (std::map<std::string, double>{{"bf16", bf16.total()}}));
-  options.fp8_products = Fp8Scales::kTensor;
+  options.fp8_gemms = Fp8Scales::kTensor;
   const FlopCount fp8 = count_flops(run_pipeline(model.graph, options, {}));
   EXPECT_GT(fp8.by_operand.at("fp8"), 0);
   EXPECT_GT(fp8.by_operand.at("bf16"), 14 * fp8.attended_pairs * 16);  // attention and the output layer

@@ -66,7 +66,7 @@ TEST(MixedPrecision, StoresTheResidualStreamAsAsked) {
   EXPECT_EQ(narrow_sums(mixed_precision(model.graph, {DType::kBF16, DType::kBF16})), 2 * 3);
 }
 
-// Of x + 1, which a product takes cast, the sum over rows; `also_in_f32`: and an output needs x + 1 as it is.
+// Of x + 1, which a GEMM takes cast, the sum over rows; `also_in_f32`: and an output needs x + 1 as it is.
 DType summed_type(bool also_in_f32, std::vector<int64_t> axes) {
   Graph graph;
   const Builder build(graph);

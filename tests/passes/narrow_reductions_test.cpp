@@ -82,7 +82,7 @@ TEST(NarrowReductions, LeavesWhatIsReadInF32) {
   }
 }
 
-// A product stores its result rounded; what moves is bf16 then.
+// A GEMM stores its result rounded; what moves is bf16 then.
 TEST(NarrowReductions, RoundsBeforeMovements) {
   const Graph graph = parse_graph(R"(%0 = input "a" : f32[6, 4]
 %1 = dot(%0, %0) {transpose_b} : f32[6, 6]

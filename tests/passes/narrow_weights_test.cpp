@@ -38,7 +38,7 @@ int casts_of(const Graph& graph, size_t input) {
   }));
 }
 
-TEST(NarrowWeights, ProductsReadAFurtherInput) {
+TEST(NarrowWeights, GemmsReadAFurtherInput) {
   const Graph graph = parse_graph(kNarrowText);
   const NarrowedWeights narrowed = narrow_weights(graph, {false, true, true, false}, DType::kBF16, false);
   narrowed.graph.verify("narrow_weights");

@@ -20,7 +20,7 @@ constexpr int64_t kSequences = 2, kLength = 5, kWidth = 16, kOut = 24;
 
 struct NormCase {
   bool subtracts_mean = true, weight = true, bias = true;
-  bool summed = true;             // a bias follows the product, whose gradient is the sum of the product's
+  bool summed = true;             // a bias follows the GEMM, whose gradient is the sum of the GEMM's
   bool weight_is_in_out = true;   // [in, out], otherwise [out, in]
   bool narrow_input = false;      // x was cast from 16 bits
   bool multiplied_again = false;  // something else that has a gradient multiplies x
@@ -160,7 +160,7 @@ TEST(NormalizedValues, GradientsAreTheSameAndNeedNothingElse) {
         }
 }
 
-TEST(NormalizedValues, OfAProductWhoseGradientNobodySumsUpTheResultIsKeptToo) {
+TEST(NormalizedValues, OfAGemmWhoseGradientNobodySumsUpTheResultIsKeptToo) {
   const NormModel model({.summed = false});
   const Graph after = normalized_values(model.graph);
   expect_same_gradients(model, after);

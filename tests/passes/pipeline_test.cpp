@@ -93,7 +93,7 @@ TEST(Pipeline, TakesTheSizesThatTheDevicePrefers) {
       << "three tokens a chunk";
   PipelineOptions fp8;
   fp8.mixed_precision.compute = DType::kBF16;
-  fp8.fp8_products = Fp8Scales::kTensor;
+  fp8.fp8_gemms = Fp8Scales::kTensor;
   EXPECT_TRUE(has(dots(fp8, plain), "f8e4m3"));
   EXPECT_FALSE(has(dots(fp8, {.f8_multiple = 5}), "f8"));
 }

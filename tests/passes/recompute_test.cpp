@@ -88,7 +88,7 @@ std::pair<std::vector<std::string>, int> read_and_cloned(const Graph& graph, int
   return {read, cloned};
 }
 
-TEST(Recompute, SelectiveKeepsWhatABiasWasAddedToNotTheProductOfAsManyBytes) {
+TEST(Recompute, SelectiveKeepsWhatABiasWasAddedToNotTheGemmOfAsManyBytes) {
   const Graph graph = parse_graph(R"(%0 = input "x" : bf16[4, 8]
 %1 = input "w" : bf16[8, 8]
 %2 = input "b" : f32[8]
@@ -111,7 +111,7 @@ return %14, %15
   EXPECT_EQ(cloned, 2);  // the two slices
 }
 
-TEST(Recompute, SelectiveKeepsAProductThatHasFewerBytesThanWhatIsReadOfIt) {
+TEST(Recompute, SelectiveKeepsAGemmThatHasFewerBytesThanWhatIsReadOfIt) {
   const Graph graph = parse_graph(R"(%0 = input "x" : bf16[4, 8]
 %1 = input "w" : bf16[8, 8]
 %2 = input "v" : bf16[8, 8]
@@ -132,7 +132,7 @@ return %9, %11
 }
 
 TEST(Recompute, SelectiveKeepsNoValueThatIsWrittenForThatAlone) {
-  // Both products read what the backward pass subtracts the mean from again, of as many bytes.
+  // Both GEMMs read what the backward pass subtracts the mean from again, of as many bytes.
   const Graph graph = parse_graph(R"(%0 = input "x" : bf16[2048, 1024]
 %1 = input "w" : bf16[1024, 1024]
 %2 = dot(%0, %1) : f32[2048, 1024]

@@ -13,7 +13,7 @@
 namespace causeway::passes {
 namespace {
 
-// A gathered weight in a forward and two backward products, and a gathered activation.
+// A gathered weight in a forward and two backward GEMMs, and a gathered activation.
 constexpr char kGraph[] = R"(%0 = input "w" : f32[2, 4]
 %1 = input "x" : f32[3, 4]
 %2 = cast(%0) : bf16[2, 4]  # layer

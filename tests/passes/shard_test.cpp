@@ -325,7 +325,7 @@ TEST(Shard, EveryPrimitiveWithItsInputsCutInEveryWay) {
   }
 }
 
-// Gradients of keys that were gathered along positions go at once to who has the part: no product runs on terms of all
+// Gradients of keys that were gathered along positions go at once to who has the part: no GEMM runs on terms of all
 // positions, and what is exchanged is as wide as the keys.
 TEST(Shard, GradientsOfGatheredKeysAreAddedUpBeforeTheyAreMultiplied) {
   const Graph graph = parse_graph(R"(%0 = input "x" : f32[2, 12, 8]

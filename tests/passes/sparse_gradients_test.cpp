@@ -61,7 +61,7 @@ TEST(SparseGradients, OnlyWhereRowsAreLookedUp) {
     return print_graph(sparse_gradients(graph, most_updates)) != print_graph(graph);
   };
   EXPECT_TRUE(is_changed(table_update(kZeros, "return %6\n")));
-  // Too many updates; something else than zeros below; a result; a sum or a product of the whole.
+  // Too many updates; something else than zeros below; a result; a sum or a GEMM of the whole.
   EXPECT_FALSE(is_changed(table_update(kZeros, "return %6\n"), 14));
   EXPECT_FALSE(is_changed(table_update("%3 = input \"sum\" : f32[40, 6]\n", "return %6\n")));
   EXPECT_FALSE(is_changed(table_update(kZeros, "return %6, %4\n")));

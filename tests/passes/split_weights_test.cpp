@@ -81,7 +81,7 @@ class SplitWeightsTest : public testing::Test {
   std::vector<HostTensor> inputs_;
 };
 
-TEST_F(SplitWeightsTest, ProductsReadUpperHalvesAndAllElseBoth) {
+TEST_F(SplitWeightsTest, GemmsReadUpperHalvesAndAllElseBoth) {
   split_.graph.verify("split_weights");
   EXPECT_EQ(split_.lower, (std::vector<size_t>{1, 2}));
   const std::vector<Value>& inputs = split_.graph.inputs();
@@ -123,7 +123,7 @@ TEST_F(SplitWeightsTest, EveryValueStaysAsItIs) {
   EXPECT_EQ(to_bytes(actual[3]), std::vector(halves.begin() + static_cast<ptrdiff_t>(halves.size() / 2), halves.end()));
 }
 
-TEST_F(SplitWeightsTest, ProductsInF32ReadBothHalves) {
+TEST_F(SplitWeightsTest, GemmsInF32ReadBothHalves) {
   const SplitWeights split = split_weights(graph_, {false, true, true, false}, false);
   split.graph.verify("split_weights");
   const std::vector<HostTensor> expected = interpret(graph_, inputs_, {}, Rounding::kRounded);

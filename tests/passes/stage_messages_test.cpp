@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Two messages of the same values each way, and an unused product.
+// Two messages of the same values each way, and an unused GEMM.
 constexpr char kStage[] = R"(%0 = input "mesh_coordinates" : i32[2]
 %1 = receive {shape=[4, 6], dtype=f32, count=2, peer=1, name="first", group="pp"} : f32[4, 6]
 %2 = mul(%1, %1) : f32[4, 6]

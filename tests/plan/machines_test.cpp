@@ -47,7 +47,7 @@ TEST(Machines, UnknownNamesGetTheNearestOne) {
 TEST(Machines, BadFilesAreNamedWithTheirLine) {
   const std::string entry =
       "machines:\n  - {name: a, product: PRODUCT, target: \"cuda:sm_90a\", devices_per_node: 8, memory_gib: 1, "
-      "network_gb_per_s: 1, source: s, product_fraction: 1, product_half: 1, attention_fraction: 1, memory_fraction: "
+      "network_gb_per_s: 1, source: s, gemm_fraction: 1, gemm_half: 1, attention_fraction: 1, memory_fraction: "
       "1, "
       "launch_seconds: 1, link_fraction: 1, network_fraction: 1, contention: 1, straggle: STRAGGLE}\n";
   const auto with = [&](std::string product, std::string straggle) {

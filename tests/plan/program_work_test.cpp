@@ -21,7 +21,7 @@ return %1
   EXPECT_EQ(work[0].flops, 0);
 }
 
-TEST(KernelWork, OfAProductIsItsOperandsAndResult) {
+TEST(KernelWork, OfAGemmIsItsOperandsAndResult) {
   const std::vector<KernelWork> work = work_of(R"(%0 = input "x" : bf16[256, 512]
 %1 = input "w" : bf16[512, 128]
 %2 = dot(%0, %1) {dtype=f32} : f32[256, 128]

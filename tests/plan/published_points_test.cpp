@@ -64,7 +64,7 @@ TEST(PublishedPoints, ConstantsAreThoseOfTheFit) {
 
 TEST(PublishedPoints, TheFitFindsTheConstantsThatStepsWereMadeWith) {
   Machine truth = find_machine("a100_80gb");
-  truth.constants.product_fraction = 0.6;
+  truth.constants.gemm_fraction = 0.6;
   truth.constants.memory_fraction = 0.7;
   std::vector<PublishedPoint> points;
   for (PublishedPoint point : shipped_published_points()) {
@@ -129,7 +129,7 @@ TEST(PublishedPoints, BadRowsAreNamed) {
   EXPECT_NE(message_of_points("      - just text\n").find("a map of keys is expected here"), std::string::npos);
 }
 
-// Sizes whose products no 64 bits hold.
+// Sizes whose GEMMs no 64 bits hold.
 TEST(PublishedPoints, SizesBeyondAllMeasureAreRefused) {
   const std::string good = "shape: tiny, sequence: 128, seconds: 1, ";
   const auto refusal = [&](const std::string& sizes) { return message_of_points("      - {" + good + sizes + "}\n"); };

@@ -56,7 +56,7 @@ TEST(StepPlan, GradientsAreSummedUpOverMicroBatches) {
   EXPECT_EQ(four.tokens, one.tokens);
 }
 
-// 6 FLOPs for each weight of a product and token, and 14 for each attended pair and element of a head.
+// 6 FLOPs for each weight of a GEMM and token, and 14 for each attended pair and element of a head.
 TEST(StepPlan, FlopsAreThoseOfTheModel) {
   const StepPlan plan = plan_step(recipe(6), h200(), false);
   const double weights = 512 * 256 + 6.0 * (4 * 256 * 256 + 3 * 256 * 512);
@@ -158,7 +158,7 @@ TEST(StepPlan, AgreesWithTheDescriptionOfCutWeights) {
 }
 
 // The description multiplies by queries, keys and values together, and by both of the feed-forward layer's matrices
-// together. The program's products are apart, and what they send back is added up before ranks exchange it.
+// together. The program's GEMMs are apart, and what they send back is added up before ranks exchange it.
 TEST(StepPlan, AgreesWithTheDescriptionOfTensorParallelism) {
   const StepPlan plan = plan_step(recipe(4, {"mesh.tp=2"}), h200(), false);
   TransformerRun run;

@@ -18,8 +18,8 @@ Machine round_machine() {
   machine.link_bytes_per_second = 1e11;
   machine.network_bytes_per_second = 1e10;
   machine.peak_flops = {{"bf16", 1e15}};
-  machine.constants = {.product_fraction = 0.5,
-                       .product_half = 1000,
+  machine.constants = {.gemm_fraction = 0.5,
+                       .gemm_half = 1000,
                        .attention_fraction = 0.25,
                        .memory_fraction = 0.5,
                        .launch_seconds = 1e-5,
@@ -94,7 +94,7 @@ TEST(TimeModel, BetweenNodesARingHasTheNetworkOfAllItsRanks) {
   EXPECT_NEAR(seconds(collective(WorkKind::kAllGather, 8e8, 8, 2), fast), 1.5e-6 + 8e-6 + 0.014, kClose);
 }
 
-TEST(TimeModel, NamesTheProductsThatHaveNoPeak) {
+TEST(TimeModel, NamesTheGemmsThatHaveNoPeak) {
   Work work = product(1000, 1000, 1000);
   work.operand = "fp8";
   try {

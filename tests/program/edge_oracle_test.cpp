@@ -50,7 +50,7 @@ bool is_right(Op op, DType dtype, const std::vector<double>& x, double exact, do
   if (is_approximate && std::abs(exact) < 0x1p-126 && actual == 0) return true;
   const double ulps = is_approximate ? 2 : allowed_ulps(op);
   if (!is_float(dtype)) return actual == reference;
-  // The product may be rounded before the sum is: f32 overflows there, the reference does not.
+  // The GEMM may be rounded before the sum is: f32 overflows there, the reference does not.
   if (op == Op::kFma && same_number(actual, round_to_dtype(dtype, static_cast<float>(x[0] * x[1]) + x[2]))) return true;
   if (op == Op::kRem && std::isfinite(x[0] / x[1]) && std::abs(x[0] / x[1]) >= 0x1p29)  // beyond what fmod_f32 promises
     return std::signbit(actual) == std::signbit(x[0]) && std::abs(actual) < std::abs(x[1]);
@@ -353,9 +353,9 @@ return %1, %2, %3
   }
 }
 
-// A NaN or an infinity in an operand of a product stays in its row and column, whatever the tiles; zeros times infinity
+// A NaN or an infinity in an operand of a GEMM stays in its row and column, whatever the tiles; zeros times infinity
 // are NaN. docs/numerics.md says what becomes of subnormal operands.
-TEST_P(EdgesOnDevice, ProductsOfNaNAndInfinities) {
+TEST_P(EdgesOnDevice, GemmsOfNaNAndInfinities) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const char* type : {"f32", "bf16", "f16"}) {
     const DType dtype = *parse_dtype(type);

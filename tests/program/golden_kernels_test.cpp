@@ -75,7 +75,7 @@ return %13
 
 TEST(GoldenKernels, NormalisationForward) { expect_golden("rms_norm", parse_graph(kNormalisation)); }
 
-// Two layers, their loss and gradients, in bf16: products with fused prologues and epilogues, sums by columns.
+// Two layers, their loss and gradients, in bf16: GEMMs with fused prologues and epilogues, sums by columns.
 TEST(GoldenKernels, TwoLayersWithGradients) {
   Graph graph = parse_graph(R"(%0 = input "x" : f32[128, 64]
 %1 = input "up" : f32[64, 96]
@@ -117,7 +117,7 @@ constexpr char kColumnSum[] = R"(%0 = input "x" : bf16[4096, 768]
 return %2
 )";
 
-constexpr char kProductWithBias[] = R"(%0 = input "x" : bf16[4096, 768]
+constexpr char kGemmWithBias[] = R"(%0 = input "x" : bf16[4096, 768]
 %1 = input "weight" : bf16[768, 3072]
 %2 = input "bias" : bf16[3072]
 %3 = dot(%0, %1) : bf16[4096, 3072]
@@ -143,11 +143,11 @@ constexpr char kCausalAttention[] = R"(%0 = input "q" : bf16[2, 512, 8, 64]
 return %3, %3.1
 )";
 
-// A row loop, a sum by columns, a product and attention, as the writers for GPUs give them.
+// A row loop, a sum by columns, a GEMM and attention, as the writers for GPUs give them.
 TEST(GoldenKernels, OfGpus) {
   for (const char* processor : {"sm_90a", "gfx942"}) {
     std::string text;
-    for (const char* graph : {kNormalisation, kColumnSum, kProductWithBias, kCausalAttention})
+    for (const char* graph : {kNormalisation, kColumnSum, kGemmWithBias, kCausalAttention})
       text += kernels_text(parse_graph(graph), gpu_target(processor));
     expect_golden(std::string("gpu_kernels_") + processor, text);
   }

@@ -63,7 +63,7 @@ return %3
   EXPECT_THAT(source("bf16", "1"), Not(HasSubstr("one_plus_erf_f32")));
 }
 
-// Attention reads operands through the copy engine where they lie as rows. Keys that ranks gathered of several
+// Attention reads operands through TMA where they lie as rows. Keys that ranks gathered of several
 // sequences do not: they are stored so beforehand, and not computed for every block that reads them.
 TEST(GpuKernelText, AttentionsOperandsAreRows) {
   const auto sources = [](const std::string& keys) {
@@ -136,7 +136,7 @@ return %1
   EXPECT_EQ(occurrences(ptx, "st.global.v4.u32"), 4u) << ptx;
 }
 
-// Two loops read a product of three tensors, which takes two bytes in bf16 and four in f32.
+// Two loops read a GEMM of three tensors, which takes two bytes in bf16 and four in f32.
 TEST(GpuKernelText, WhatACastWidensIsStoredInItsPlace) {
   const Graph graph = parse_graph(R"(%0 = input "x" : bf16[64, 4096]
 %1 = input "y" : bf16[64, 4096]
@@ -161,8 +161,8 @@ return %9, %11
   }
 }
 
-// However many kernels there are between; of a sum of products, the last one does; scaled, as 8-bit products are, too.
-TEST(GpuKernelText, AProductStoresWhatItsResultIsRoundedTo) {
+// However many kernels there are between; of a sum of GEMMs, the last one does; scaled, as 8-bit GEMMs are, too.
+TEST(GpuKernelText, AGemmStoresWhatItsResultIsRoundedTo) {
   std::string text = R"(%0 = input "x" : bf16[64, 256]
 %1 = input "y" : bf16[256, 128]
 %2 = dot(%0, %1) : f32[64, 128]

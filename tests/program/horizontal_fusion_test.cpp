@@ -151,7 +151,7 @@ TEST_P(HorizontalFusion, ASharedOperandIsNotOverwritten) {
   const std::string weight = text.input("f32[24, 24]");
   const std::string shared = text.add(fmt::format("dot({0}, {0}) : f32[24, 24]", weight));
   std::vector<std::string> products, results;
-  // As many as make three kernels of loops that share what they read; too costly for the product's epilogue.
+  // As many as make three kernels of loops that share what they read; too costly for the GEMM's epilogue.
   for (int i = 0; i < 36; ++i) {
     const std::string factor = text.add(fmt::format("tanh({}) : f32[24, 24]", text.input("f32[24, 24]")));
     products.push_back(text.add(fmt::format("mul({}, {}) : f32[24, 24]", factor, shared)));
@@ -189,7 +189,7 @@ TEST_P(HorizontalFusion, ALoopIsNotPutOffBeyondTheUpdateOfItsInput) {
   EXPECT_EQ(count<Copy>(expect_reference(graph)), 0);
 }
 
-// Sums of products that nothing else reads: their memory serves the next product. Where they are kept anyway, the sums
+// Sums of GEMMs that nothing else reads: their memory serves the next GEMM. Where they are kept anyway, the sums
 // share a launch.
 TEST(HorizontalFusionOrder, NothingLargeIsKeptForIt) {
   for (const bool kept : {false, true}) {

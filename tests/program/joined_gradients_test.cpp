@@ -22,7 +22,7 @@ namespace {
 constexpr int kColumns = 512;  // of 4 heads of queries and 2 of keys and of values, 64 elements each
 constexpr std::array kWidths = {256, 128, 128};
 
-// As a bf16 step has it: the gradients of queries, keys and values from columns `first` on, a product with them and
+// As a bf16 step has it: the gradients of queries, keys and values from columns `first` on, a GEMM with them and
 // their sums over rows.
 std::string gradient_of_projection(const std::array<int, 3>& first, const std::string& more_results = "") {
   std::string text = R"(%0 = input "q" : bf16[2, 72, 4, 64]

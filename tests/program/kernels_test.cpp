@@ -224,7 +224,7 @@ return %8
   EXPECT_THAT(kinds_, testing::ElementsAre("dot"));
 }
 
-// Sizes that processors stream on thin paths (but for pairs of bf16), and those that every processor packs.
+// Sizes that processors stream on skinny paths (but for pairs of bf16), and those that every processor packs.
 TEST_F(Kernels, DotInEveryOrientation) {
   for (const auto& [m, n] : {std::pair(21, 30), std::pair(45, 70)}) {
     for (const bool transpose_a : {false, true}) {

@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Lowering, testing::Values("cpu", "emulator:sm_
                            return name;
                          });
 
-// One value for several inputs, as sums of gradients are cleared: products go on while the first is overwritten.
+// One value for several inputs, as sums of gradients are cleared: GEMMs go on while the first is overwritten.
 const char* const kCleared = R"(%0 = input "first" : f32[64, 48]
 %1 = input "second" : f32[64, 48]
 %2 = input "w" : f32[48, 48]

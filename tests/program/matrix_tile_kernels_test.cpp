@@ -1,4 +1,4 @@
-// Products of bf16 for a processor with AMX: what is generated for one is compiled to its instructions.
+// GEMMs of bf16 for a processor with AMX: what is generated for one is compiled to its instructions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace causeway::program {
 namespace {
 
-std::string product_assembly(const Target& target, DType type, int64_t rows, bool transpose_a, bool transpose_b) {
+std::string gemm_assembly(const Target& target, DType type, int64_t rows, bool transpose_a, bool transpose_b) {
   Graph graph;
   const Dim m(rows), n(480), k(288);
   const Value a = graph.add_input("a", {type, transpose_a ? Shape{k, m} : Shape{m, k}});
@@ -23,7 +23,7 @@ std::string product_assembly(const Target& target, DType type, int64_t rows, boo
       generate_kernel(graph, fusion.materialized, fusion.kernels.front(), target).source, target);
 }
 
-TEST(MatrixTileKernels, ProductsOfBf16AreTheProcessorsInstructions) {
+TEST(MatrixTileKernels, GemmsOfBf16AreTheProcessorsInstructions) {
   Target target;
   target.processor = "x86-64-v4";
   for (const char* feature : {"avx512bf16", "amx-tile", "amx-bf16"}) target.add_feature(feature);
@@ -31,17 +31,17 @@ TEST(MatrixTileKernels, ProductsOfBf16AreTheProcessorsInstructions) {
   target.parallel_units = 4;
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true}) {
-      const std::string text = product_assembly(target, DType::kBF16, 320, transpose_a, transpose_b);
+      const std::string text = gemm_assembly(target, DType::kBF16, 320, transpose_a, transpose_b);
       // prefetcht1: what packing reads next, of A in every order.
       for (const char* instruction : {"ldtilecfg", "tileloadd", "tdpbf16ps", "tilestored", "tilerelease", "prefetcht1"})
         EXPECT_THAT(text, testing::HasSubstr(instruction)) << transpose_a << transpose_b;
     }
   const auto has_tiles = testing::HasSubstr("tdpbf16ps");
   // A few rows, and floats, are multiplied by vectors.
-  EXPECT_THAT(product_assembly(target, DType::kBF16, 4, false, false), testing::Not(has_tiles));
-  EXPECT_THAT(product_assembly(target, DType::kF32, 320, false, false), testing::Not(has_tiles));
+  EXPECT_THAT(gemm_assembly(target, DType::kBF16, 4, false, false), testing::Not(has_tiles));
+  EXPECT_THAT(gemm_assembly(target, DType::kF32, 320, false, false), testing::Not(has_tiles));
   target.features = {"avx512bf16"};
-  EXPECT_THAT(product_assembly(target, DType::kBF16, 320, false, false), testing::Not(has_tiles));
+  EXPECT_THAT(gemm_assembly(target, DType::kBF16, 320, false, false), testing::Not(has_tiles));
 }
 
 }  // namespace

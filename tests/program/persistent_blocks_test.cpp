@@ -19,8 +19,8 @@
 namespace causeway::program {
 namespace {
 
-// A product, causal attention with what it gives as queries, and the gradients of both.
-Graph product_and_attention() {
+// A GEMM, causal attention with what it gives as queries, and the gradients of both.
+Graph gemm_and_attention() {
   Graph graph = parse_graph(R"(%0 = input "x" : bf16[256, 200]
 %1 = input "w" : bf16[200, 256]
 %2 = input "k" : bf16[1, 256, 2, 64]
@@ -62,7 +62,7 @@ std::vector<int64_t> persistent_launches(Program& program) {
 }
 
 TEST(PersistentBlocks, AnyNumberGivesTheSameBits) {
-  const Graph graph = product_and_attention();
+  const Graph graph = gemm_and_attention();
   ProgramRunner runner(device());
   if (!runner.device().target().is_gpu() || !runner.device().target().architecture().has_warpgroup_matrix)
     GTEST_SKIP() << runner.device().name() << " has no persistent kernels";
@@ -75,7 +75,7 @@ TEST(PersistentBlocks, AnyNumberGivesTheSameBits) {
     options.persistent_blocks = blocks;
     Program program(graph, runner.device(), runner.library(), runner.arena(), options);
     const std::vector<int64_t> launches = persistent_launches(program);
-    // Three products, attention, its two gradients. Each has something to do for so few blocks.
+    // Three GEMMs, attention, its two gradients. Each has something to do for so few blocks.
     EXPECT_EQ(launches.size(), 6u);
     for (const int64_t launched : launches) {
       if (blocks == INT64_MAX) {
@@ -98,7 +98,7 @@ TEST(PersistentBlocks, AnyNumberGivesTheSameBits) {
 
 // Of which block does what, too: the emulator deals tasks out by its seed.
 TEST(PersistentBlocks, AnyOrderOfTasksGivesTheSameBits) {
-  const Graph graph = product_and_attention();
+  const Graph graph = gemm_and_attention();
   std::vector<HostTensor> inputs, expected;
   for (const Value input : graph.inputs())
     inputs.push_back(
@@ -118,7 +118,7 @@ TEST(PersistentBlocks, AnyOrderOfTasksGivesTheSameBits) {
 // One counter serves all kernels that take tasks; each of them is known to write it, so that no two run at once.
 TEST(PersistentBlocks, ShareOneTaskCounter) {
   ProgramRunner runner(open_device("emulator:sm_90a"));
-  Program program(product_and_attention(), runner.device(), runner.library(), runner.arena());
+  Program program(gemm_and_attention(), runner.device(), runner.library(), runner.arena());
   const LoweredProgram& lowered = program.lowered();
   const auto is_counter = [&](int buffer) {
     return lowered.buffers[static_cast<size_t>(buffer)].place == ProgramBuffer::Place::kTaskCounter;
@@ -158,7 +158,7 @@ TEST(PersistentBlocks, LeaveMultiprocessorsFreeWhenToldTo) {
   const std::shared_ptr<Device> gpu = open_device("emulator:sm_90a");
   Context context(gpu);
   ASSERT_EQ(gpu->target().parallel_units, 4);
-  const Graph graph = product_and_attention();
+  const Graph graph = gemm_and_attention();
   const auto most = [&](int free_units) {
     const std::shared_ptr<Program> program = context.compile(graph, {.free_units = free_units});
     const std::vector<int64_t> launches = persistent_launches(*program);
@@ -180,7 +180,7 @@ TEST(PersistentBlocks, LeaveMultiprocessorsFreeWhenToldTo) {
 
 // What is compiled does not depend on it, so that one kernel serves every device of an architecture.
 TEST(PersistentBlocks, AreNotInTheText) {
-  const Graph graph = product_and_attention();
+  const Graph graph = gemm_and_attention();
   Target large = gpu_target("sm_90a"), small = gpu_target("sm_90a"), emulated = gpu_target("sm_90a", true);
   large.parallel_units = 132;
   small.parallel_units = 78;

@@ -8,7 +8,7 @@ using List = std::vector<double>;
 using In = const std::vector<Tensor>&;
 
 // [m, k] x [k, n].
-List product_of(const List& a, const List& b, int64_t m, int64_t k, int64_t n) {
+List gemm_of(const List& a, const List& b, int64_t m, int64_t k, int64_t n) {
   List result(static_cast<size_t>(m * n));
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j)
@@ -37,12 +37,12 @@ size_t count_ops(const OpFunction& function, const std::vector<HostTensor>& inpu
 TEST(LinearOps, Matmul) {
   const OpFunction op = [](In x) { return matmul(x[0], x[1]); };
   const HostTensor a = random_host({2, 3, 4}, 1), b = random_host({4, 5}, 2), c = random_host({2, 4, 5}, 3);
-  expect_op(op, {a, b}, {2, 3, 5}, product_of(a.values, b.values, 6, 4, 5));
+  expect_op(op, {a, b}, {2, 3, 5}, gemm_of(a.values, b.values, 6, 4, 5));
   // The weight's gradient is one product of two matrices, as the forward.
   EXPECT_EQ(count_ops(op, {a, b}, Op::kDot, true), 3u);
   EXPECT_EQ(count_ops(op, {a, b}, Op::kReduceSum, true), 0u);
-  List batched = product_of(piece(a.values, 0, 12), piece(c.values, 0, 20), 3, 4, 5);
-  const List second = product_of(piece(a.values, 12, 12), piece(c.values, 20, 20), 3, 4, 5);
+  List batched = gemm_of(piece(a.values, 0, 12), piece(c.values, 0, 20), 3, 4, 5);
+  const List second = gemm_of(piece(a.values, 12, 12), piece(c.values, 20, 20), 3, 4, 5);
   batched.insert(batched.end(), second.begin(), second.end());
   expect_op(op, {a, c}, {2, 3, 5}, batched);
   expect_op([](In x) { return bmm(x[0], x[1]); }, {a, c}, {2, 3, 5}, batched);
@@ -68,7 +68,7 @@ TEST(LinearOps, Vectors) {
 
 TEST(LinearOps, Linear) {
   const HostTensor x = random_host({2, 2, 3}, 6), w = host({2, 3}, {1, 2, 3, -1, 0, 1}), b = host({2}, {10, 20});
-  List expected = product_of(x.values, {1, -1, 2, 0, 3, 1}, 4, 3, 2);
+  List expected = gemm_of(x.values, {1, -1, 2, 0, 3, 1}, 4, 3, 2);
   expect_op([](In in) { return linear(in[0], in[1]); }, {x, w}, {2, 2, 2}, expected);
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += i % 2 == 0 ? 10 : 20;
   expect_op([](In in) { return linear(in[0], in[1], in[2]); }, {x, w, b}, {2, 2, 2}, expected);

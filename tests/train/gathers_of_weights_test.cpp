@@ -17,7 +17,7 @@ constexpr int64_t kLayers = 2, kWidth = 32, kFfn = 64, kVocabulary = 48;
 // Of a layer's seven matrices (queries, keys, values, the attention's output; gate, up and down), and of the output
 // layer.
 constexpr int64_t kOfLayers = kLayers * 7, kElementsOfLayers = kLayers * (4 * kWidth * kWidth + 3 * kWidth * kFfn);
-constexpr int64_t kProducts = kOfLayers + 1, kElementsOfProducts = kElementsOfLayers + kVocabulary * kWidth;
+constexpr int64_t kProducts = kOfLayers + 1, kElementsOfGemms = kElementsOfLayers + kVocabulary * kWidth;
 
 Recipe gathers_recipe(const std::vector<std::string>& overrides) {
   return parse_recipe(R"(name: gathers
@@ -77,9 +77,9 @@ class GathersOfStep {
 };
 
 const Gathers kNone;
-const Gathers kOfProducts{kProducts, kElementsOfProducts * 2};
+const Gathers kOfGemms{kProducts, kElementsOfGemms * 2};
 // The output layer's gradients are computed beside its loss, with what was gathered for that.
-const Gathers kOfProductsAgain{kOfLayers, kElementsOfLayers * 2};
+const Gathers kOfGemmsAgain{kOfLayers, kElementsOfLayers * 2};
 // It is smaller than what it is looked up for. Norms are whole.
 const Gathers kOfEmbedding = {1, 4 * kVocabulary* kWidth};
 
@@ -87,7 +87,7 @@ TEST(GathersOfWeights, OverDpAreOfBf16AndKept) {
   for (const char* recompute : {"none", "selective", "block"}) {
     SCOPED_TRACE(recompute);
     const GathersOfStep step({"mesh.dp=2", std::string("train.recompute=") + recompute});
-    EXPECT_EQ(step.count("dp", DType::kBF16, false), kOfProducts);
+    EXPECT_EQ(step.count("dp", DType::kBF16, false), kOfGemms);
     EXPECT_EQ(step.count("dp", DType::kBF16, true), kNone);
     EXPECT_EQ(step.count("dp", DType::kF32, false), kOfEmbedding);
     EXPECT_EQ(step.count("dp", DType::kF32, true), kNone);
@@ -96,22 +96,22 @@ TEST(GathersOfWeights, OverDpAreOfBf16AndKept) {
 
 TEST(GathersOfWeights, OverFsdpAreMadeAgain) {
   const GathersOfStep step({"mesh.fsdp=2"});
-  EXPECT_EQ(step.count("fsdp", DType::kBF16, false), kOfProducts);
-  EXPECT_EQ(step.count("fsdp", DType::kBF16, true), kOfProductsAgain);
+  EXPECT_EQ(step.count("fsdp", DType::kBF16, false), kOfGemms);
+  EXPECT_EQ(step.count("fsdp", DType::kBF16, true), kOfGemmsAgain);
 }
 
 // Over dp a half, and over fsdp the whole of it.
 TEST(GathersOfWeights, OverBothAreMadeAgainOverBoth) {
   const GathersOfStep step({"mesh.fsdp=2", "mesh.dp=2"});
-  EXPECT_EQ(step.count("dp", DType::kBF16, false), (Gathers{kProducts, kElementsOfProducts}));
-  EXPECT_EQ(step.count("fsdp", DType::kBF16, false), kOfProducts);
+  EXPECT_EQ(step.count("dp", DType::kBF16, false), (Gathers{kProducts, kElementsOfGemms}));
+  EXPECT_EQ(step.count("fsdp", DType::kBF16, false), kOfGemms);
   EXPECT_EQ(step.count("dp", DType::kBF16, true), (Gathers{kOfLayers, kElementsOfLayers}));
-  EXPECT_EQ(step.count("fsdp", DType::kBF16, true), kOfProductsAgain);
+  EXPECT_EQ(step.count("fsdp", DType::kBF16, true), kOfGemmsAgain);
 }
 
 TEST(GathersOfWeights, OfMicroBatchesAreMadeInEach) {
   const GathersOfStep step({"mesh.dp=2", "train.micro_batch_size=4"});
-  EXPECT_EQ(step.count("dp", DType::kBF16, false), kOfProducts);
+  EXPECT_EQ(step.count("dp", DType::kBF16, false), kOfGemms);
   EXPECT_EQ(step.count("dp", DType::kBF16, true), kNone);
   // What applies the gradients leaves the new weights where they are.
   EXPECT_EQ(step.all(1), 0);

@@ -190,7 +190,7 @@ TEST(GpuGateOfTf32, WarpgroupsMultiplyWithoutSpills) {
     if (function.kind != "dot" && !attention) continue;
     ++(attention ? attentions : products);
     const std::string& source = program.sources()[function.source];
-    EXPECT_NE(source.find(attention ? "using Operand = tf32;" : "matmul_hopper.h"), std::string::npos) << source;
+    EXPECT_NE(source.find(attention ? "using Operand = tf32;" : "gemm_hopper.h"), std::string::npos) << source;
     if (!function.resources.has_value()) continue;
     EXPECT_EQ(function.resources->spill_bytes, 0) << source;
     EXPECT_TRUE(function.resources->notes.empty()) << function.resources->notes.front() << "\n" << source;

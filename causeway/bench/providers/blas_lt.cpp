@@ -30,9 +30,9 @@ struct Functions {
   int (*preference_set)(void* preference, int attribute, const void* value, size_t bytes) = nullptr;
   int (*heuristic)(void* handle, void* description, void* a, void* b, void* c, void* d, void* preference, int asked,
                    Heuristic* found, int* count) = nullptr;
-  int (*matmul)(void* handle, void* description, const void* alpha, const void* a, void* a_layout, const void* b,
-                void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
-                const void* algorithm, void* workspace, size_t workspace_bytes, void* stream) = nullptr;
+  int (*gemm)(void* handle, void* description, const void* alpha, const void* a, void* a_layout, const void* b,
+              void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
+              const void* algorithm, void* workspace, size_t workspace_bytes, void* stream) = nullptr;
 
   Functions(const VendorLibrary& library, const std::string& prefix) {
     const auto bind = [&](auto& function, const char* name) { library.bind(function, (prefix + name).c_str()); };
@@ -47,7 +47,7 @@ struct Functions {
     bind(preference_destroy, "MatmulPreferenceDestroy");
     bind(preference_set, "MatmulPreferenceSetAttribute");
     bind(heuristic, "MatmulAlgoGetHeuristic");
-    bind(matmul, "Matmul");
+    bind(gemm, "Matmul");
   }
 };
 
@@ -63,15 +63,15 @@ struct OpenedBlasLt {
       : device(gpu), dialect(speech), functions(library, speech.prefix), handle(functions.destroy) {
     device.synchronize();  // binds the device to this thread
     check(functions.create(handle.out()), "start");
-    workspace = device.allocate(kMatmulWorkspaceBytes);
+    workspace = device.allocate(kGemmWorkspaceBytes);
   }
   void check(int status, const char* doing) const { check_call(dialect.library, status, doing); }
 };
 
 // The library counts along columns: it is asked for C^T = B A^T.
-class PreparedBlasLt : public PreparedMatmul {
+class PreparedBlasLt : public PreparedGemm {
  public:
-  PreparedBlasLt(std::shared_ptr<const OpenedBlasLt> opened, const MatmulWorkload& w, bool fast_accumulation, void* a,
+  PreparedBlasLt(std::shared_ptr<const OpenedBlasLt> opened, const GemmWorkload& w, bool fast_accumulation, void* a,
                  void* b, void* c)
       : opened_(std::move(opened)),
         a_(a),
@@ -83,9 +83,9 @@ class PreparedBlasLt : public PreparedMatmul {
         c_layout_(opened_->functions.layout_destroy) {
     const BlasLtDialect& dialect = opened_->dialect;
     const Functions& lt = opened_->functions;
-    if (size_bytes(w.operands) == 1 && !dialect.has_8_bit) throw_no_product(dialect.library, dialect.why_not_8_bit);
+    if (size_bytes(w.operands) == 1 && !dialect.has_8_bit) throw_no_gemm(dialect.library, dialect.why_not_8_bit);
     if (size_bytes(w.operands) != 1 && fast_accumulation)
-      throw_no_product(dialect.library, "fast accumulation is for 8-bit operands alone");
+      throw_no_gemm(dialect.library, "fast accumulation is for 8-bit operands alone");
     const int operands = gpu_library_type(dialect.library, w.operands);
     const int result = gpu_library_type(dialect.library, w.result());
     const int compute = w.tf32 ? dialect.compute_tf32 : dialect.compute_f32;
@@ -113,22 +113,22 @@ class PreparedBlasLt : public PreparedMatmul {
     opened_->check(lt.layout_create(c_layout_.out(), result, n, m, w.n), "describe the result");
     LibraryHandle preference(lt.preference_destroy);
     opened_->check(lt.preference_create(preference.out()), "state preferences");
-    opened_->check(lt.preference_set(preference.get(), kMostWorkspace, &kMatmulWorkspaceBytes, sizeof(size_t)),
+    opened_->check(lt.preference_set(preference.get(), kMostWorkspace, &kGemmWorkspaceBytes, sizeof(size_t)),
                    "state the workspace");
     int count = 0;
     opened_->check(lt.heuristic(opened_->handle.get(), description_.get(), b_layout_.get(), a_layout_.get(),
                                 c_layout_.get(), c_layout_.get(), preference.get(), 1, &heuristic_, &count),
                    "choose an algorithm");
     if (count == 0)
-      throw_no_product(dialect.library, fmt::format("{} has no algorithm for this product", dialect.library.product));
+      throw_no_gemm(dialect.library, fmt::format("{} has no algorithm for this product", dialect.library.product));
   }
 
   void run() override {
     const float one = 1, zero = 0;
     const DeviceBuffer& workspace = opened_->workspace;
-    opened_->check(opened_->functions.matmul(opened_->handle.get(), description_.get(), &one, b_, b_layout_.get(), a_,
-                                             a_layout_.get(), &zero, c_, c_layout_.get(), c_, c_layout_.get(),
-                                             &heuristic_, workspace.data(), workspace.bytes, opened_->device.stream()),
+    opened_->check(opened_->functions.gemm(opened_->handle.get(), description_.get(), &one, b_, b_layout_.get(), a_,
+                                           a_layout_.get(), &zero, c_, c_layout_.get(), c_, c_layout_.get(),
+                                           &heuristic_, workspace.data(), workspace.bytes, opened_->device.stream()),
                    "multiply");
   }
 
@@ -137,11 +137,11 @@ class PreparedBlasLt : public PreparedMatmul {
   void *a_, *b_, *c_;
   std::vector<DeviceBuffer> scales_;
 
-  void set_scales(const MatmulWorkload& w, bool fast_accumulation) {
+  void set_scales(const GemmWorkload& w, bool fast_accumulation) {
     const BlasLtDialect& dialect = opened_->dialect;
-    if (dialect.first_scales == 0) throw_no_product(dialect.library, "operands' blocks have no scales there");
-    if (fast_accumulation) throw_no_product(dialect.library, "blocks have scales without fast accumulation alone");
-    const MatmulScales scales = matmul_scales(w);
+    if (dialect.first_scales == 0) throw_no_gemm(dialect.library, "operands' blocks have no scales there");
+    if (fast_accumulation) throw_no_gemm(dialect.library, "blocks have scales without fast accumulation alone");
+    const GemmScales scales = gemm_scales(w);
     // Of squares, those along k lie side by side, four at a time.
     const int64_t blocks = w.k / kScaledBlock, lines = w.n / kScaledBlock, leading = (blocks + 3) / 4 * 4;
     std::vector<float> squares(static_cast<size_t>(lines * leading));
@@ -167,7 +167,7 @@ class PreparedBlasLt : public PreparedMatmul {
   Heuristic heuristic_{};
 };
 
-class BlasLt : public MatmulProvider {
+class BlasLt : public GemmProvider {
  public:
   BlasLt(GpuDevice& device, const VendorLibrary& library, const BlasLtDialect& dialect, bool fast_accumulation)
       : opened_(std::make_shared<OpenedBlasLt>(device, library, dialect)),
@@ -176,7 +176,7 @@ class BlasLt : public MatmulProvider {
                           fast_accumulation ? " (fast accumulation)" : "")) {}
 
   std::string name() const override { return name_; }
-  std::unique_ptr<PreparedMatmul> prepare(const MatmulWorkload& workload, void* a, void* b, void* c) override {
+  std::unique_ptr<PreparedGemm> prepare(const GemmWorkload& workload, void* a, void* b, void* c) override {
     return std::make_unique<PreparedBlasLt>(opened_, workload, fast_accumulation_, a, b, c);
   }
 
@@ -188,8 +188,8 @@ class BlasLt : public MatmulProvider {
 
 }  // namespace
 
-std::unique_ptr<MatmulProvider> make_blas_lt(GpuDevice& device, const VendorLibrary& library,
-                                             const BlasLtDialect& dialect, bool fast_accumulation) {
+std::unique_ptr<GemmProvider> make_blas_lt(GpuDevice& device, const VendorLibrary& library,
+                                           const BlasLtDialect& dialect, bool fast_accumulation) {
   CAUSEWAY_CHECK(!fast_accumulation || dialect.fast_accumulation != 0);
   return std::make_unique<BlasLt>(device, library, dialect, fast_accumulation);
 }

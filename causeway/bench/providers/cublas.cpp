@@ -1,4 +1,4 @@
-// NVIDIA's cuBLAS by cublasGemmEx, which is what PyTorch's matmul calls; declared after the cuBLAS library
+// NVIDIA's cuBLAS by cublasGemmEx, which is what PyTorch's gemm calls; declared after the cuBLAS library
 // documentation (12.x).
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@ constexpr int kCompute32 = 68;                           // CUBLAS_COMPUTE_32F
 constexpr int kComputeTf32 = 77;                         // CUBLAS_COMPUTE_32F_FAST_TF32
 constexpr int kDefaultAlgorithm = 99;                    // CUBLAS_GEMM_DEFAULT_TENSOR_OP, as PyTorch has it
 
-const MatmulLibrary& cublas() {
-  static const MatmulLibrary library = {
+const GemmLibrary& cublas() {
+  static const GemmLibrary library = {
       "cublas",
       "cuBLAS",
       {"libcublas.so.13", "libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so"},
@@ -50,15 +50,15 @@ struct Cublas {
     check_cublas(create(handle->out()), "start");
     check_cublas(get_version(handle->get(), &version), "tell its version");
     check_cublas(set_stream(handle->get(), device.stream()), "use the queue");
-    workspace = device.allocate(kMatmulWorkspaceBytes);
+    workspace = device.allocate(kGemmWorkspaceBytes);
     check_cublas(set_workspace(handle->get(), workspace.data(), workspace.bytes), "use the workspace");
   }
 };
 
 // The library counts along columns: it is asked for C^T = B A^T.
-class PreparedCublas : public PreparedMatmul {
+class PreparedCublas : public PreparedGemm {
  public:
-  PreparedCublas(std::shared_ptr<const Cublas> cublas_on_device, const MatmulWorkload& w, void* a, void* b, void* c)
+  PreparedCublas(std::shared_ptr<const Cublas> cublas_on_device, const GemmWorkload& w, void* a, void* b, void* c)
       : cublas_(std::move(cublas_on_device)),
         m_(static_cast<int>(w.m)),
         n_(static_cast<int>(w.n)),
@@ -74,7 +74,7 @@ class PreparedCublas : public PreparedMatmul {
         b_(b),
         c_(c) {
     // cublasGemmEx has no 8-bit floats: those are cuBLASLt's.
-    if (size_bytes(w.operands) == 1) throw_no_product(cublas(), w.operands);
+    if (size_bytes(w.operands) == 1) throw_no_gemm(cublas(), w.operands);
     // What the library refuses is told here, not when it is timed.
     multiply();
   }
@@ -95,7 +95,7 @@ class PreparedCublas : public PreparedMatmul {
   void *a_, *b_, *c_;
 };
 
-class CublasProvider : public MatmulProvider {
+class CublasProvider : public GemmProvider {
  public:
   CublasProvider(GpuDevice& device, const VendorLibrary& library)
       : cublas_(std::make_shared<Cublas>(device, library)) {}
@@ -104,7 +104,7 @@ class CublasProvider : public MatmulProvider {
     const int version = cublas_->version;
     return fmt::format("cuBLAS {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
   }
-  std::unique_ptr<PreparedMatmul> prepare(const MatmulWorkload& workload, void* a, void* b, void* c) override {
+  std::unique_ptr<PreparedGemm> prepare(const GemmWorkload& workload, void* a, void* b, void* c) override {
     return std::make_unique<PreparedCublas>(cublas_, workload, a, b, c);
   }
 
@@ -114,9 +114,9 @@ class CublasProvider : public MatmulProvider {
 
 }  // namespace
 
-std::unique_ptr<MatmulProvider> open_cublas(Device& device, const std::string& file) {
+std::unique_ptr<GemmProvider> open_cublas(Device& device, const std::string& file) {
   GpuDevice& gpu = require_gpu(device, Target::Family::kNvptx, cublas());
-  return std::make_unique<CublasProvider>(gpu, open_matmul_library(cublas(), file));
+  return std::make_unique<CublasProvider>(gpu, open_gemm_library(cublas(), file));
 }
 
 }  // namespace causeway::bench

@@ -41,10 +41,10 @@ BlasLtDialect cublaslt_dialect() {
 
 }  // namespace
 
-std::unique_ptr<MatmulProvider> open_cublaslt(Device& device, const std::string& file, bool fast_accumulation) {
+std::unique_ptr<GemmProvider> open_cublaslt(Device& device, const std::string& file, bool fast_accumulation) {
   const BlasLtDialect speech = cublaslt_dialect();
   GpuDevice& gpu = require_gpu(device, Target::Family::kNvptx, speech.library);
-  return make_blas_lt(gpu, open_matmul_library(speech.library, file), speech, fast_accumulation);
+  return make_blas_lt(gpu, open_gemm_library(speech.library, file), speech, fast_accumulation);
 }
 
 }  // namespace causeway::bench

@@ -38,10 +38,10 @@ BlasLtDialect hipblaslt_dialect() {
 
 }  // namespace
 
-std::unique_ptr<MatmulProvider> open_hipblaslt(Device& device, const std::string& file) {
+std::unique_ptr<GemmProvider> open_hipblaslt(Device& device, const std::string& file) {
   const BlasLtDialect speech = hipblaslt_dialect();
   GpuDevice& gpu = require_gpu(device, Target::Family::kAmdgpu, speech.library);
-  return make_blas_lt(gpu, open_matmul_library(speech.library, file), speech);
+  return make_blas_lt(gpu, open_gemm_library(speech.library, file), speech);
 }
 
 }  // namespace causeway::bench

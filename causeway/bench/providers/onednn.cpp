@@ -1,4 +1,4 @@
-// Intel's oneDNN by its matmul primitive, declared after its C headers: oneapi/dnnl/dnnl.h of 2.6 and of 3.x, whose
+// Intel's oneDNN by its gemm primitive, declared after its C headers: oneapi/dnnl/dnnl.h of 2.6 and of 3.x, whose
 // descriptors differ. Operands lie as Causeway's do; the library is not asked for a layout of its own. Threads are as
 // many as the device has where the library's are OpenMP's.
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <array>
 #include <string_view>
 
-#include "causeway/bench/providers/matmul_library.h"
+#include "causeway/bench/providers/gemm_library.h"
 
 namespace causeway::bench {
 namespace {
@@ -17,12 +17,12 @@ constexpr int kImplementation = 8;                       // dnnl_query_impl_info
 constexpr int kSource = 1, kWeights = 33, kResult = 17;  // DNNL_ARG_SRC, _WEIGHTS, _DST
 constexpr unsigned kSequential = 1, kOpenMp = 2;         // dnnl_version_t::cpu_runtime
 
-const MatmulLibrary& onednn() {
-  static const MatmulLibrary library = {"onednn",
-                                        "oneDNN",
-                                        {"libdnnl.so.3", "libdnnl.so.2", "/opt/conda/lib/libdnnl.so.3"},
-                                        {},
-                                        "Install libdnnl3 or libdnnl2 (Debian, Ubuntu) or onednn (Fedora, conda)."};
+const GemmLibrary& onednn() {
+  static const GemmLibrary library = {"onednn",
+                                      "oneDNN",
+                                      {"libdnnl.so.3", "libdnnl.so.2", "/opt/conda/lib/libdnnl.so.3"},
+                                      {},
+                                      "Install libdnnl3 or libdnnl2 (Debian, Ubuntu) or onednn (Fedora, conda)."};
   return library;
 }
 
@@ -55,14 +55,14 @@ struct OneDnn {
   int (*execute)(void* primitive, void* stream, int count, const Argument* arguments) = nullptr;
   // 2.x: descriptors are the caller's structures.
   int (*layout_init)(void* layout, int rank, const int64_t* sizes, int type, const int64_t* strides) = nullptr;
-  int (*matmul_init)(void* matmul, const void* a, const void* b, const void* bias, const void* c) = nullptr;
-  int (*describe)(void** description, const void* matmul, const void* attributes, void* engine,
+  int (*gemm_init)(void* gemm, const void* a, const void* b, const void* bias, const void* c) = nullptr;
+  int (*describe)(void** description, const void* gemm, const void* attributes, void* engine,
                   const void* hint) = nullptr;
   // 3.x: the library's.
   int (*layout_create)(void** layout, int rank, const int64_t* sizes, int type, const int64_t* strides) = nullptr;
   int (*layout_destroy)(void* layout) = nullptr;
-  int (*describe_matmul)(void** description, void* engine, const void* a, const void* b, const void* bias,
-                         const void* c, const void* attributes) = nullptr;
+  int (*describe_gemm)(void** description, void* engine, const void* a, const void* b, const void* bias, const void* c,
+                       const void* attributes) = nullptr;
   // Of the OpenMP that the library is linked with.
   void (*set_threads)(int count) = nullptr;
 
@@ -82,14 +82,14 @@ struct OneDnn {
     library.bind(execute, "dnnl_primitive_execute");
     if (version()->major == 2) {
       library.bind(layout_init, "dnnl_memory_desc_init_by_strides");
-      library.bind(matmul_init, "dnnl_matmul_desc_init");
+      library.bind(gemm_init, "dnnl_matmul_desc_init");
       library.bind(describe, "dnnl_primitive_desc_create");
     } else if (version()->major == 3) {
       library.bind(layout_create, "dnnl_memory_desc_create_with_strides");
       library.bind(layout_destroy, "dnnl_memory_desc_destroy");
-      library.bind(describe_matmul, "dnnl_matmul_primitive_desc_create");
+      library.bind(describe_gemm, "dnnl_matmul_primitive_desc_create");
     } else {
-      throw_no_product(onednn(), fmt::format("oneDNN {} is not known: 2 and 3 are", version()->major));
+      throw_no_gemm(onednn(), fmt::format("oneDNN {} is not known: 2 and 3 are", version()->major));
     }
     if (version()->cpu_runtime == kOpenMp) library.bind_if_present(set_threads, "omp_set_num_threads");
   }
@@ -108,7 +108,7 @@ int data_type(DType dtype) {
     case DType::kF8E4M3:
       return 10;
     default:
-      throw_no_product(onednn(), dtype);
+      throw_no_gemm(onednn(), dtype);
   }
 }
 
@@ -144,15 +144,15 @@ struct OpenedOnednn {
   }
 };
 
-class PreparedOneDnn : public PreparedMatmul {
+class PreparedOneDnn : public PreparedGemm {
  public:
-  PreparedOneDnn(std::shared_ptr<const OpenedOnednn> opened, const MatmulWorkload& w, void* a, void* b, void* c)
+  PreparedOneDnn(std::shared_ptr<const OpenedOnednn> opened, const GemmWorkload& w, void* a, void* b, void* c)
       : opened_(std::move(opened)),
         a_(opened_->dnn.memory_destroy),
         b_(opened_->dnn.memory_destroy),
         c_(opened_->dnn.memory_destroy),
         primitive_(opened_->dnn.primitive_destroy) {
-    if (w.tf32) throw_no_product(onednn(), "oneDNN does not multiply tf32 on processors");
+    if (w.tf32) throw_no_gemm(onednn(), "oneDNN does not multiply tf32 on processors");
     const OneDnn& dnn = opened_->dnn;
     void* const engine = opened_->engine.get();
     using Pair = std::array<int64_t, 2>;
@@ -163,23 +163,23 @@ class PreparedOneDnn : public PreparedMatmul {
     const Layout b_layout(dnn, w.operands, {w.k, w.n}, strides(!w.b_along_n, w.k, w.n));
     const Layout c_layout(dnn, w.result(), {w.m, w.n}, {w.n, 1});
     LibraryHandle description(dnn.description_destroy);
-    if (dnn.describe_matmul != nullptr) {
-      check_onednn(dnn.describe_matmul(description.out(), engine, a_layout.get(), b_layout.get(), nullptr,
-                                       c_layout.get(), nullptr),
+    if (dnn.describe_gemm != nullptr) {
+      check_onednn(dnn.describe_gemm(description.out(), engine, a_layout.get(), b_layout.get(), nullptr, c_layout.get(),
+                                     nullptr),
                    "make such a product");
     } else {
-      std::array<uint64_t, 512> matmul{};  // dnnl_matmul_desc_t has 2800 bytes
-      check_onednn(dnn.matmul_init(matmul.data(), a_layout.get(), b_layout.get(), nullptr, c_layout.get()),
+      std::array<uint64_t, 512> gemm{};  // dnnl_matmul_desc_t has 2800 bytes
+      check_onednn(dnn.gemm_init(gemm.data(), a_layout.get(), b_layout.get(), nullptr, c_layout.get()),
                    "describe a product");
-      check_onednn(dnn.describe(description.out(), matmul.data(), nullptr, engine, nullptr), "make such a product");
+      check_onednn(dnn.describe(description.out(), gemm.data(), nullptr, engine, nullptr), "make such a product");
     }
     const char* implementation = "";
     check_onednn(dnn.description_query(description.get(), kImplementation, 0, static_cast<void*>(&implementation)),
                  "name its implementation");
     // Plain loops that define the result: what nobody uses says nothing of the library's speed.
     if (std::string_view(implementation).starts_with("ref"))
-      throw_no_product(onednn(), fmt::format("oneDNN has no fast product of {} on this processor, only '{}'",
-                                             dtype_name(w.operands), implementation));
+      throw_no_gemm(onednn(), fmt::format("oneDNN has no fast product of {} on this processor, only '{}'",
+                                          dtype_name(w.operands), implementation));
     check_onednn(dnn.primitive_create(primitive_.out(), description.get()), "make such a product");
     check_onednn(dnn.memory_create(a_.out(), a_layout.get(), engine, a), "use an operand");
     check_onednn(dnn.memory_create(b_.out(), b_layout.get(), engine, b), "use an operand");
@@ -200,7 +200,7 @@ class PreparedOneDnn : public PreparedMatmul {
   std::array<Argument, 3> arguments_{};
 };
 
-class OneDnnProvider : public MatmulProvider {
+class OneDnnProvider : public GemmProvider {
  public:
   OneDnnProvider(CpuDevice& device, const VendorLibrary& library)
       : device_(device), opened_(std::make_shared<OpenedOnednn>(library)) {}
@@ -213,7 +213,7 @@ class OneDnnProvider : public MatmulProvider {
     return fmt::format("oneDNN {}.{}.{}{}", version.major, version.minor, version.patch, threads);
   }
 
-  std::unique_ptr<PreparedMatmul> prepare(const MatmulWorkload& workload, void* a, void* b, void* c) override {
+  std::unique_ptr<PreparedGemm> prepare(const GemmWorkload& workload, void* a, void* b, void* c) override {
     if (opened_->dnn.set_threads != nullptr) opened_->dnn.set_threads(device_.thread_count());
     return std::make_unique<PreparedOneDnn>(opened_, workload, a, b, c);
   }
@@ -225,9 +225,9 @@ class OneDnnProvider : public MatmulProvider {
 
 }  // namespace
 
-std::unique_ptr<MatmulProvider> open_onednn(Device& device, const std::string& file) {
+std::unique_ptr<GemmProvider> open_onednn(Device& device, const std::string& file) {
   CpuDevice& processor = require_processor(device, onednn());
-  return std::make_unique<OneDnnProvider>(processor, open_matmul_library(onednn(), file));
+  return std::make_unique<OneDnnProvider>(processor, open_gemm_library(onednn(), file));
 }
 
 }  // namespace causeway::bench

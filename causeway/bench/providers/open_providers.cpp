@@ -17,13 +17,13 @@ struct Entry {
   std::string name;
   std::optional<Target::Family> family;  // nothing: any
   std::string library;                   // the name its file goes by; empty: it needs none
-  std::function<std::unique_ptr<MatmulProvider>(Device&, const std::string& file)> open;
+  std::function<std::unique_ptr<GemmProvider>(Device&, const std::string& file)> open;
 };
 
 const std::vector<Entry>& entries() {
   using Family = Target::Family;
   static const std::vector<Entry> table = {
-      {"causeway", {}, "", [](Device& device, const std::string&) { return make_causeway_matmul(device); }},
+      {"causeway", {}, "", [](Device& device, const std::string&) { return make_causeway_gemm(device); }},
       {"cublaslt", Family::kNvptx, "cublaslt",
        [](Device& device, const std::string& file) { return open_cublaslt(device, file); }},
       {"cublas", Family::kNvptx, "cublas", open_cublas},
@@ -39,7 +39,7 @@ const std::vector<Entry>& entries() {
 const Entry& find(const std::string& name) {
   for (const Entry& entry : entries())
     if (entry.name == name) return entry;
-  throw_unknown_choice("provider of matrix products", name, "--provider", matmul_provider_names());
+  throw_unknown_choice("provider of GEMMs", name, "--provider", gemm_provider_names());
 }
 
 // Every file belongs to a library that some provider opens.
@@ -55,7 +55,7 @@ void check_libraries(const std::map<std::string, std::string>& libraries) {
 
 }  // namespace
 
-const std::vector<std::string>& matmul_provider_names() {
+const std::vector<std::string>& gemm_provider_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> result;
     for (const Entry& entry : entries()) result.push_back(entry.name);
@@ -64,10 +64,9 @@ const std::vector<std::string>& matmul_provider_names() {
   return names;
 }
 
-std::vector<std::unique_ptr<MatmulProvider>> open_matmul_providers(Device& device,
-                                                                   const std::vector<std::string>& names,
-                                                                   const std::map<std::string, std::string>& libraries,
-                                                                   std::vector<std::string>& skipped) {
+std::vector<std::unique_ptr<GemmProvider>> open_gemm_providers(Device& device, const std::vector<std::string>& names,
+                                                               const std::map<std::string, std::string>& libraries,
+                                                               std::vector<std::string>& skipped) {
   check_libraries(libraries);
   std::vector<const Entry*> wanted;
   for (const std::string& name : names) {
@@ -78,7 +77,7 @@ std::vector<std::unique_ptr<MatmulProvider>> open_matmul_providers(Device& devic
     for (const Entry& entry : entries())
       if (!entry.family || *entry.family == device.target().family) wanted.push_back(&entry);
 
-  std::vector<std::unique_ptr<MatmulProvider>> providers;
+  std::vector<std::unique_ptr<GemmProvider>> providers;
   for (const Entry* entry : wanted) {
     const auto file = libraries.find(entry->library);
     const bool named = file != libraries.end();

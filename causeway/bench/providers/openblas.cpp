@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "causeway/bench/providers/matmul_library.h"
+#include "causeway/bench/providers/gemm_library.h"
 
 namespace causeway::bench {
 namespace {
@@ -12,12 +12,12 @@ namespace {
 constexpr int kRowMajor = 101, kCblasAsItIs = 111, kCblasTransposed = 112;
 constexpr int64_t kMostConverted = int64_t{1} << 30;  // elements in one call: counts are 32 bits wide
 
-const MatmulLibrary& openblas() {
-  static const MatmulLibrary library = {"openblas",
-                                        "OpenBLAS",
-                                        {"libopenblas.so.0", "libopenblasp.so.0", "/opt/conda/lib/libopenblas.so.0"},
-                                        {},
-                                        "Install libopenblas0 (Debian, Ubuntu) or openblas (Fedora, Arch, conda)."};
+const GemmLibrary& openblas() {
+  static const GemmLibrary library = {"openblas",
+                                      "OpenBLAS",
+                                      {"libopenblas.so.0", "libopenblasp.so.0", "/opt/conda/lib/libopenblas.so.0"},
+                                      {},
+                                      "Install libopenblas0 (Debian, Ubuntu) or openblas (Fedora, Arch, conda)."};
   return library;
 }
 
@@ -42,7 +42,7 @@ struct OpenBlas {
     library.bind_if_present(sbgemm, "cblas_sbgemm");
     library.bind_if_present(to_bf16, "cblas_sbstobf16");
     if (std::string_view(config()).find("USE64BITINT") != std::string_view::npos)
-      throw_no_product(openblas(), "this OpenBLAS counts in 64 bits, under the names of functions that count in 32");
+      throw_no_gemm(openblas(), "this OpenBLAS counts in 64 bits, under the names of functions that count in 32");
   }
   bool has_bf16() const { return sbgemm != nullptr && to_bf16 != nullptr; }
 };
@@ -53,9 +53,9 @@ struct Operands {
   void *a, *b, *c;
 };
 
-class F32Product : public PreparedMatmul {
+class F32Gemm : public PreparedGemm {
  public:
-  F32Product(const OpenBlas& blas, const Operands& operands) : blas_(blas), o_(operands) {}
+  F32Gemm(const OpenBlas& blas, const Operands& operands) : blas_(blas), o_(operands) {}
   void run() override {
     blas_.sgemm(kRowMajor, o_.a_operation, o_.b_operation, o_.m, o_.n, o_.k, 1, static_cast<const float*>(o_.a),
                 o_.a_leading, static_cast<const float*>(o_.b), o_.b_leading, 0, static_cast<float*>(o_.c), o_.n);
@@ -66,10 +66,10 @@ class F32Product : public PreparedMatmul {
   Operands o_;
 };
 
-// The library's product of bf16 operands is f32: its rounding is part of what is timed.
-class Bf16Product : public PreparedMatmul {
+// The library's GEMM of bf16 operands is f32: its rounding is part of what is timed.
+class Bf16Gemm : public PreparedGemm {
  public:
-  Bf16Product(const OpenBlas& blas, Device& device, const Operands& operands)
+  Bf16Gemm(const OpenBlas& blas, Device& device, const Operands& operands)
       : blas_(blas),
         o_(operands),
         elements_(int64_t{operands.m} * operands.n),
@@ -90,7 +90,7 @@ class Bf16Product : public PreparedMatmul {
   DeviceBuffer sums_;
 };
 
-class OpenBlasProvider : public MatmulProvider {
+class OpenBlasProvider : public GemmProvider {
  public:
   OpenBlasProvider(CpuDevice& device, const VendorLibrary& library) : device_(device), blas_(library) {
     blas_.set_threads(device.thread_count());
@@ -104,7 +104,7 @@ class OpenBlasProvider : public MatmulProvider {
 
   std::string name() const override { return name_; }
 
-  std::unique_ptr<PreparedMatmul> prepare(const MatmulWorkload& w, void* a, void* b, void* c) override {
+  std::unique_ptr<PreparedGemm> prepare(const GemmWorkload& w, void* a, void* b, void* c) override {
     const auto m = static_cast<int>(w.m), n = static_cast<int>(w.n), k = static_cast<int>(w.k);
     const Operands operands = {m,
                                n,
@@ -117,11 +117,11 @@ class OpenBlasProvider : public MatmulProvider {
                                b,
                                c};
     blas_.set_threads(device_.thread_count());
-    if (w.tf32) throw_no_product(openblas(), "OpenBLAS does not multiply tf32");
-    if (w.operands == DType::kF32) return std::make_unique<F32Product>(blas_, operands);
-    if (w.operands != DType::kBF16) throw_no_product(openblas(), w.operands);
-    if (!blas_.has_bf16()) throw_no_product(openblas(), "this OpenBLAS was built without products of bf16");
-    return std::make_unique<Bf16Product>(blas_, device_, operands);
+    if (w.tf32) throw_no_gemm(openblas(), "OpenBLAS does not multiply tf32");
+    if (w.operands == DType::kF32) return std::make_unique<F32Gemm>(blas_, operands);
+    if (w.operands != DType::kBF16) throw_no_gemm(openblas(), w.operands);
+    if (!blas_.has_bf16()) throw_no_gemm(openblas(), "this OpenBLAS was built without products of bf16");
+    return std::make_unique<Bf16Gemm>(blas_, device_, operands);
   }
 
  private:
@@ -132,9 +132,9 @@ class OpenBlasProvider : public MatmulProvider {
 
 }  // namespace
 
-std::unique_ptr<MatmulProvider> open_openblas(Device& device, const std::string& file) {
+std::unique_ptr<GemmProvider> open_openblas(Device& device, const std::string& file) {
   CpuDevice& processor = require_processor(device, openblas());
-  return std::make_unique<OpenBlasProvider>(processor, open_matmul_library(openblas(), file));
+  return std::make_unique<OpenBlasProvider>(processor, open_gemm_library(openblas(), file));
 }
 
 }  // namespace causeway::bench

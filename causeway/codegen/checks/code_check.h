@@ -21,7 +21,7 @@ struct FunctionCheck {
   std::string function;
   int instructions = 0;
   int barriers = 0;
-  int waits = 0;                      // NVIDIA: for asynchronous copies, mbarriers and warpgroup products
+  int waits = 0;                      // NVIDIA: for asynchronous copies, mbarriers and warpgroup MMAs
   std::vector<CodeFinding> findings;  // by place
 };
 

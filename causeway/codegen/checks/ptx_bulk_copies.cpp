@@ -38,7 +38,7 @@ class Numbers {
 };
 
 // What all threads together show: which mbarriers loads into some place complete on, which ones its thread waits for
-// before, and what the copy engine and products read. A place is where a copy, or what a product reads, begins; it
+// before, and what TMA and MMAs read. A place is where a copy, or what an MMA reads, begins; it
 // reaches to where the next one does.
 struct Places {
   static constexpr int64_t kNoEnd = int64_t{1} << 40;
@@ -83,7 +83,7 @@ struct Places {
     const std::optional<int64_t> place = of(address);
     const auto found = place ? loads.upper_bound(*place) : loads.end();
     if (!place || found == loads.begin()) return {};
-    // Products begin within what one load brings: its place, or one of products behind it.
+    // MMAs begin within what one load brings: its place, or one of MMAs behind it.
     const auto load = std::prev(found);
     for (auto between = all.upper_bound(load->first); between != all.end() && *between <= *place; ++between)
       if (!products.contains(*between)) return {};
@@ -103,8 +103,8 @@ class BulkCopies {
     Numbers open;               // what stores read that are not committed
     std::vector<Numbers> groups;
     Numbers drained;     // they have read it, as this thread alone knows
-    Numbers multiplied;  // mbarriers of loads that products read which are not committed
-    std::vector<Numbers> product_groups;
+    Numbers multiplied;  // mbarriers of loads that MMAs read which are not committed
+    std::vector<Numbers> wgmma_groups;
 
     void append_to(std::string& key) const {
       key += static_cast<char>('0' + initialised * 2 + synchronised);
@@ -113,7 +113,7 @@ class BulkCopies {
       key.append(reinterpret_cast<const char*>(&waited), sizeof waited);
       for (const Numbers& group : groups) group.append_to(key);
       key += '|';
-      for (const Numbers& group : product_groups) group.append_to(key);
+      for (const Numbers& group : wgmma_groups) group.append_to(key);
     }
     struct Joined {};
     Joined joined() const { return {}; }
@@ -208,13 +208,13 @@ class BulkCopies {
     } else if (one.is("wgmma.mma_async")) {
       multiply(i, state, values);
     } else if (one.is("wgmma.commit_group")) {
-      state.product_groups.push_back(std::move(state.multiplied));
+      state.wgmma_groups.push_back(std::move(state.multiplied));
       state.multiplied = {};
-      if (state.product_groups.size() > 8)
-        state.product_groups[1].add(state.product_groups[0]), state.product_groups.erase(state.product_groups.begin());
+      if (state.wgmma_groups.size() > 8)
+        state.wgmma_groups[1].add(state.wgmma_groups[0]), state.wgmma_groups.erase(state.wgmma_groups.begin());
     } else if (one.is("wgmma.wait_group")) {
       const auto kept = static_cast<size_t>(one.operands.empty() ? 0 : one.operands[0].value);
-      while (state.product_groups.size() > kept) state.product_groups.erase(state.product_groups.begin());
+      while (state.wgmma_groups.size() > kept) state.wgmma_groups.erase(state.wgmma_groups.begin());
     } else if (one.is_shared_access()) {
       access(i, state, values);
     }
@@ -289,14 +289,14 @@ class BulkCopies {
     for (const auto& [full, guards] : places_.guards) {
       if (!guards.contains(*barrier)) continue;
       if (state.multiplied.has(full) ||
-          std::ranges::any_of(state.product_groups,
+          std::ranges::any_of(state.wgmma_groups,
                               [&, mbarrier = full](const Numbers& group) { return group.has(mbarrier); }))
         report(i, "what products read is handed back before a wgmma.wait_group that covers them");
       state.landed.remove(full);
     }
   }
 
-  // Others may go on: products of theirs may read what this thread wrote.
+  // Others may go on: MMAs of theirs may read what this thread wrote.
   void arrived(int i, const State& state) {
     for (const int64_t place : state.written)
       if (places_.products.contains(place))

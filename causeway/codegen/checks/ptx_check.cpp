@@ -4,8 +4,8 @@
 #include <tuple>
 
 #include "causeway/codegen/checks/ptx_copies.h"
-#include "causeway/codegen/checks/ptx_products.h"
 #include "causeway/codegen/checks/ptx_text.h"
+#include "causeway/codegen/checks/ptx_wgmma.h"
 
 namespace causeway::codegen {
 
@@ -24,7 +24,7 @@ std::vector<FunctionCheck> check_ptx(std::string_view text) {
         check.findings.push_back({static_cast<uint64_t>(one.line), one.text.substr(0, 100),
                                   "the path cannot be followed: what comes after is not checked"});
     }
-    check_ptx_products(function, check);
+    check_ptx_wgmma(function, check);
     check_ptx_copies(module, function, check);
     std::ranges::sort(check.findings, {}, [](const CodeFinding& one) { return std::tie(one.place, one.fault); });
   }

@@ -12,13 +12,13 @@
 // - A load is announced by mbarrier.arrive.expect_tx before, and not again before its room has been handed back: a wait
 //   for the mbarrier that the loading thread waits for, or for a store that left from there.
 // - What a load brings is read, by ld.shared, ldmatrix or wgmma, after a wait for its mbarrier, and not after the
-//   thread has handed it back; and not handed back before a wait for the products that read it.
-// - What stores read, and what products read in shared memory, is written before a fence.proxy.async that a barrier
-//   follows; and not written again before a wait that covers the store or the product and, for stores, a barrier.
+//   thread has handed it back; and not handed back before a wait for the MMAs that read it.
+// - What stores read, and what MMAs read in shared memory, is written before a fence.proxy.async that a barrier
+//   follows; and not written again before a wait that covers the store or the MMA and, for stores, a barrier.
 // - A thread does not end before the stores that it asked for have read shared memory.
 //
 // A barrier of the block has no number of threads (bar.sync 0; bar.red): bar.sync 1, 128 is one of some threads. It
-// counts for stores and products alone, before which those who share a place meet, as bar.warp.sync and a wait for an
+// counts for stores and MMAs alone, before which those who share a place meet, as bar.warp.sync and a wait for an
 // mbarrier do: who they are is not looked at.
 //
 // What is not looked at: parities of mbarriers, their counts, other threads' order, addresses that depend on memory.

@@ -125,7 +125,7 @@ std::string exact_storage(DType dtype, const std::string& value);
 // What a float becomes when it is stored as `dtype`; other types as they are.
 std::string rounded(DType dtype, const std::string& value);
 // The same in fewer instructions (round_to_bf16() in kernels/types.h), of which rounding what is rounded already takes
-// one more: for products, whose results are rounded while nothing else is done, not for loops.
+// one more: for GEMMs, whose results are rounded while nothing else is done, not for loops.
 std::string rounded_alone(DType dtype, const std::string& value);
 std::string literal(DType dtype, double value);
 // a + b, wrapping where they are integers.

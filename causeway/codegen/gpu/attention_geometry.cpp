@@ -45,12 +45,12 @@ bool serves_turns(const GpuAttentionRequest& request, const GpuArchitecture& arc
 }
 
 // Of attention_cdna.h: a block has 256 queries.
-std::optional<GpuAttentionTiles> tiles_in_turns(const GpuAttentionRequest& request,
-                                                const GpuArchitecture& architecture) {
+std::optional<GpuAttentionTiles> ping_pong_tiles(const GpuAttentionRequest& request,
+                                                 const GpuArchitecture& architecture) {
   if (!serves_turns(request, architecture) || !request.has_key_rows) return std::nullopt;
   constexpr int kBlocks = 2;  // of 16 queries, in each wave
   GpuAttentionTiles tiles;
-  tiles.in_turns = true;
+  tiles.ping_pong = true;
   tiles.waves = 8;
   tiles.query_tile = 16 * kBlocks * tiles.waves;
   tiles.shared_bytes = cdna_attention_shared_bytes(request.head_dim, tiles.waves, tiles.key_tile);
@@ -60,12 +60,12 @@ std::optional<GpuAttentionTiles> tiles_in_turns(const GpuAttentionRequest& reque
 }
 
 // Of attention_cdna_gradient.h: a block has 256 queries, or 256 keys, or 128.
-std::optional<GpuAttentionTiles> gradient_tiles_in_turns(const GpuAttentionRequest& request,
-                                                         const GpuArchitecture& architecture) {
+std::optional<GpuAttentionTiles> ping_pong_gradient_tiles(const GpuAttentionRequest& request,
+                                                          const GpuArchitecture& architecture) {
   if (!serves_turns(request, architecture) || !request.has_rows) return std::nullopt;
   const int key_blocks = cdna_attention_key_blocks(request.head_dim);
   GpuAttentionTiles tiles;
-  tiles.in_turns = true;
+  tiles.ping_pong = true;
   tiles.waves = 8;
   tiles.query_tile = 32 * tiles.waves;
   tiles.key_lines = 16 * key_blocks * tiles.waves;
@@ -124,7 +124,7 @@ std::optional<HopperAttentionJointTiles> hopper_attention_joint_tiles(const GpuA
 }
 
 GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
-  if (const auto tiles = tiles_in_turns(request, architecture)) return *tiles;
+  if (const auto tiles = ping_pong_tiles(request, architecture)) return *tiles;
   const AttentionSchedule& schedule = schedule_for(attention_schedules(), request, architecture);
   const int blocks = request.block_q % 32 == 0 ? schedule.query_blocks : 1;
   for (int key_tile = schedule.widest_key_tile; key_tile >= 16; key_tile /= 2) {
@@ -148,7 +148,7 @@ GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request
 
 GpuAttentionTiles gpu_attention_backward_tiles(const GpuAttentionRequest& request,
                                                const GpuArchitecture& architecture) {
-  if (const auto tiles = gradient_tiles_in_turns(request, architecture)) return *tiles;
+  if (const auto tiles = ping_pong_gradient_tiles(request, architecture)) return *tiles;
   const AttentionGradientSchedule& schedule = schedule_for(attention_gradient_schedules(), request, architecture);
   for (int tile = schedule.widest_tile; tile >= 16; tile /= 2) {
     for (const int waves : {4, 2, 1}) {

@@ -30,7 +30,7 @@ struct GpuAttentionTiles {
   int stages = 2;       // tiles in flight
   int shared_bytes = 0;
   bool map_is_usable = true;
-  bool in_turns = false;           // attention_cdna.h, attention_cdna_gradient.h
+  bool ping_pong = false;          // attention_cdna.h, attention_cdna_gradient.h
   bool gradients_together = true;  // keys' and values' gradients fit in registers at once
   // Thread blocks that a multiprocessor should hold at once: as many as registers allow without spilling. Backward:
   // of the queries' launch and of the keys'.

@@ -128,7 +128,7 @@ class GpuAttentionWriter : public AttentionWriter {
     return result;
   }
 
-  // How the kernels of warpgroups and the copy engine go about it, where they do. In which order they add up depends on
+  // How the kernels of warpgroups and TMA go about it, where they do. In which order they add up depends on
   // how many queries there are.
   std::optional<HopperAttentionTiles> hopper_forward_tiles(const Operands& operands) const {
     if (request_.fixed_order) return std::nullopt;
@@ -155,8 +155,8 @@ class GpuAttentionWriter : public AttentionWriter {
           128 * (tiles->groups + 1));
     }
     const GpuAttentionTiles tiles = gpu_attention_forward_tiles(geometry_request(operands), target_.architecture());
-    return write_forward(operands, false, tiles.in_turns ? "attention_cdna.h" : "attention.h",
-                         tiles.in_turns ? "cdna_attention_forward" : "gpu_attention_forward", tile_constants(tiles),
+    return write_forward(operands, false, tiles.ping_pong ? "attention_cdna.h" : "attention.h",
+                         tiles.ping_pong ? "cdna_attention_forward" : "gpu_attention_forward", tile_constants(tiles),
                          tiles, threads(tiles));
   }
 
@@ -228,29 +228,28 @@ class GpuAttentionWriter : public AttentionWriter {
   }
 
   // Of the functions that are called by each block. When everything else that the kernel takes is known.
-  std::string call_arguments(bool copy_engine) {
-    return copy_engine ? fmt::format("(problem, maps, {});", task_counter()) : "(problem, task);";
+  std::string call_arguments(bool tma) {
+    return tma ? fmt::format("(problem, maps, {});", task_counter()) : "(problem, task);";
   }
 
-  GeneratedKernel write_forward(const Operands& operands, bool copy_engine, const std::string& header,
+  GeneratedKernel write_forward(const Operands& operands, bool tma, const std::string& header,
                                 const std::string& function, const std::string& more_constants,
                                 const GpuAttentionTiles& tiles, int threads) {
     std::string rows;
-    const std::string access = operand_access(operands, copy_engine, rows);
+    const std::string access = operand_access(operands, tma, rows);
     const std::string text =
         problem(more_constants +
                     fmt::format("static constexpr int kQueryTile = {};\nstatic constexpr int kKeyTile = {};\n",
                                 tiles.query_tile, tiles.key_tile) +
                     access,
                 rows);
-    const std::string call = function + call_arguments(copy_engine);
+    const std::string call = function + call_arguments(tma);
     std::string source = "#include \"causeway/kernels/attention_block_map.h\"\n#include \"causeway/kernels/gpu/" +
                          header + "\"\nnamespace {\n" + text + "}\n" +
-                         entry("kernel", threads, tiles.blocks_per_unit, copy_engine ? operands.direct() : 0, call);
+                         entry("kernel", threads, tiles.blocks_per_unit, tma ? operands.direct() : 0, call);
     GeneratedKernel kernel = finish(std::move(source));
-    kernel.phases = {
-        phase("kernel", threads, tiles.shared_bytes, query_heads_, query_length_, tiles.query_tile, copy_engine)};
-    if (copy_engine) kernel.tensor_maps = tensor_maps(operands);
+    kernel.phases = {phase("kernel", threads, tiles.shared_bytes, query_heads_, query_length_, tiles.query_tile, tma)};
+    if (tma) kernel.tensor_maps = tensor_maps(operands);
     return kernel;
   }
 
@@ -262,7 +261,7 @@ class GpuAttentionWriter : public AttentionWriter {
     int lines = 0, key_lines = 0;  // of a block
     int blocks_per_unit = 1, key_blocks_per_unit = 1;
     bool gradients_together = true;
-    bool copy_engine = false;  // in persistent blocks
+    bool tma = false;  // in persistent blocks
   };
 
   GradientPlan gradient_plan(const Operands& operands) const {
@@ -277,12 +276,12 @@ class GpuAttentionWriter : public AttentionWriter {
           .shared_bytes = tiles->shared_bytes,
           .lines = 64 * tiles->groups,
           .key_lines = 64 * tiles->groups,
-          .copy_engine = true};
+          .tma = true};
     }
     const GpuAttentionTiles tiles = gpu_attention_backward_tiles(geometry_request(operands), target_.architecture());
     return {
-        .header = tiles.in_turns ? "attention_cdna_gradient.h" : "attention_gradient.h",
-        .functions = tiles.in_turns ? "cdna_attention_" : "gpu_attention_",
+        .header = tiles.ping_pong ? "attention_cdna_gradient.h" : "attention_gradient.h",
+        .functions = tiles.ping_pong ? "cdna_attention_" : "gpu_attention_",
         .constants = tile_constants(tiles) + fmt::format("static constexpr int kGradientTile = {};\n", tiles.key_tile),
         .threads = threads(tiles),
         .shared_bytes = tiles.shared_bytes,
@@ -315,7 +314,7 @@ class GpuAttentionWriter : public AttentionWriter {
     std::string source =
         "#include \"causeway/kernels/attention_block_map.h\"\n"
         "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\nnamespace {\n" +
-        text + "}\n" + entry("kernel_begin", 128, 1, maps, "hopper_attention_begin_turns(problem, task);") +
+        text + "}\n" + entry("kernel_begin", 128, 1, maps, "hopper_attention_begin_ping_pong(problem, task);") +
         entry("kernel", 384, 1, maps, call) +
         entry("kernel_queries", 128, 1, maps, "hopper_attention_finish_queries(problem, task);");
     GeneratedKernel kernel = finish(std::move(source));
@@ -342,10 +341,10 @@ class GpuAttentionWriter : public AttentionWriter {
         return write_joint_backward(operands, *tiles);
     const GradientPlan plan = gradient_plan(operands);
     std::string rows;
-    const std::string access = operand_access(operands, plan.copy_engine, rows);
+    const std::string access = operand_access(operands, plan.tma, rows);
     const std::string text = problem(plan.constants + access, rows);
-    const int maps = plan.copy_engine ? operands.direct() : 0;
-    const std::string arguments = call_arguments(plan.copy_engine);
+    const int maps = plan.tma ? operands.direct() : 0;
+    const std::string arguments = call_arguments(plan.tma);
     const int32_t node = request_.members.front().node;
     const bool for_queries = request_.computes({node, 0});
     const bool for_keys = request_.computes({node, 1}), for_values = request_.computes({node, 2});
@@ -357,14 +356,13 @@ class GpuAttentionWriter : public AttentionWriter {
     const auto add_keys = [&](const std::string& name, bool keys, bool values) {
       source += entry(name, plan.threads, plan.key_blocks_per_unit, maps,
                       fmt::format("{}key_gradient<{}, {}>{}", plan.functions, keys, values, arguments));
-      phases.push_back(
-          phase(name, plan.threads, plan.shared_bytes, kv_heads_, key_length_, plan.key_lines, plan.copy_engine));
+      phases.push_back(phase(name, plan.threads, plan.shared_bytes, kv_heads_, key_length_, plan.key_lines, plan.tma));
     };
     if (for_queries) {
       source += entry("kernel_queries", plan.threads, plan.blocks_per_unit, maps,
                       plan.functions + "query_gradient" + arguments);
-      phases.push_back(phase("kernel_queries", plan.threads, plan.shared_bytes, query_heads_, query_length_, plan.lines,
-                             plan.copy_engine));
+      phases.push_back(
+          phase("kernel_queries", plan.threads, plan.shared_bytes, query_heads_, query_length_, plan.lines, plan.tma));
     }
     if (for_keys && for_values && plan.gradients_together) {
       add_keys("kernel_keys_values", true, true);
@@ -374,7 +372,7 @@ class GpuAttentionWriter : public AttentionWriter {
     }
     GeneratedKernel kernel = finish(std::move(source));
     kernel.phases = std::move(phases);
-    if (plan.copy_engine) kernel.tensor_maps = tensor_maps(operands);
+    if (plan.tma) kernel.tensor_maps = tensor_maps(operands);
     return kernel;
   }
 
@@ -397,13 +395,13 @@ class GpuAttentionWriter : public AttentionWriter {
   }
 
   // The constants that tell kernels how to reach operands, and in `rows` the functions for those that do it by address.
-  std::string operand_access(const Operands& operands, bool copy_engine, std::string& rows) {
+  std::string operand_access(const Operands& operands, bool tma, std::string& rows) {
     std::string text;
-    if (copy_engine) text += fmt::format("static constexpr bool kComputesOperands = {};\n", !operands.all_direct());
+    if (tma) text += fmt::format("static constexpr bool kComputesOperands = {};\n", !operands.all_direct());
     int map = 0;
     for (const Operand& operand : operands.list) {
       const bool direct = operand.rows.has_value();
-      if (copy_engine) {
+      if (tma) {
         text += fmt::format("static constexpr int kMap{} = {};\n", operand.name, direct ? map++ : -1);
         if (direct) pointer(operand.rows->source);
         continue;
@@ -451,7 +449,7 @@ class GpuAttentionWriter : public AttentionWriter {
       }
     }
     rows.offset = linear.offset;
-    // The copy engine repeats nothing.
+    // TMA repeats nothing.
     constexpr std::array<size_t, 3> kAxes = {0, 2, 1};
     for (size_t i = 0; i < kAxes.size(); ++i)
       if (target_.architecture().has_warpgroup_matrix && rows.strides[i].is_constant(0) &&

@@ -1,13 +1,13 @@
-// Matrix products through kernels/gpu/matmul.h: operands are read from memory as they lie there, and elementwise values
+// GEMMs through kernels/gpu/gemm.h: operands are read from memory as they lie there, and elementwise values
 // of the result are computed while a block has it in shared memory.
 #include <algorithm>
 #include <limits>
 
 #include "causeway/codegen/expressions/problem_writer.h"
+#include "causeway/codegen/gpu/gemm_geometry.h"
+#include "causeway/codegen/gpu/gemm_nest.h"
 #include "causeway/codegen/gpu/loops.h"
-#include "causeway/codegen/gpu/matmul_geometry.h"
-#include "causeway/codegen/gpu/product_nest.h"
-#include "causeway/kernels/gpu/thin_matmul_layout.h"
+#include "causeway/kernels/gpu/skinny_gemm_layout.h"
 
 namespace causeway::codegen {
 namespace {
@@ -49,23 +49,23 @@ class GpuDotWriter : public ProblemWriter {
     }
     if (operand == "float" && node.attributes.tf32 && target_.architecture().has_tf32_matrix)
       operand = a.element = b.element = kRoundedOperand;
-    // Which of the templates serves a product depends on sizes that its sums do not run over: in a fixed order, one
+    // Which of the templates serves a GEMM depends on sizes that its sums do not run over: in a fixed order, one
     // does.
     const bool any = !request_.fixed_order;
-    const bool copy_engine = any && serves_copy_engine(a) && serves_copy_engine(b) && !has_thin_tiles(m, n) &&
-                             (operand != kRoundedOperand || b.contiguous_in_k);
-    Plan plan = copy_engine                              ? hopper_plan(a, b, batch, m, n, k)
-                : any && streams(a, b, operand, m, n, k) ? thin_plan(batch, m, n, k)
+    const bool tma = any && serves_tma(a) && serves_tma(b) && !has_skinny_tiles(m, n) &&
+                     (operand != kRoundedOperand || b.contiguous_in_k);
+    Plan plan = tma                                      ? hopper_plan(a, b, batch, m, n, k)
+                : any && streams(a, b, operand, m, n, k) ? skinny_plan(batch, m, n, k)
                                                          : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
-    const bool sends = copy_engine && may_send(n);
+    const bool sends = tma && may_send(n);
     if (sends) {
       store += fmt::format("using Sent = {};\nstatic constexpr int kSent = {};\n",
                            storage_type(graph_.dtype(finished_.front())), finished_.size());
       plan.tensor_maps = static_cast<int>(2 + (finished_.size() + fetched_.size()) *
                                                   sent_columns(graph_.dtype(finished_.front())).size());
     }
-    const bool transposed = copy_engine && hopper_tile_.transposed;
+    const bool transposed = tma && hopper_tile_.transposed;
     if (transposed) std::swap(a, b);
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
@@ -75,7 +75,7 @@ class GpuDotWriter : public ProblemWriter {
     if (node.op == Op::kScaledDot) {
       // Scales of columns are read in pairs.
       const bool in_pairs = graph_.shape(node.inputs[3])[1] != n || n.divide_exactly(2).has_value();
-      if (!copy_engine || !operand.starts_with("F8Pair") || !in_pairs)
+      if (!tma || !operand.starts_with("F8Pair") || !in_pairs)
         throw Error(ErrorKind::kUnsupported,
                     fmt::format("{} has no kernel for this scaled_dot", target_.architecture().processor), node.scope,
                     "Multiply on sm_90a, with a constant k and an even number of columns, or scale operands of a dot.");
@@ -84,18 +84,18 @@ class GpuDotWriter : public ProblemWriter {
     }
     members += fmt::format("static constexpr int kStoreLanes = {};\n{}\nstatic constexpr int kSplits = {};\n", lanes,
                            plan.tile, plan.splits);
-    const std::string operands = operand_struct("A", "a", a, copy_engine, initialisation) +
-                                 operand_struct("B", "b", b, copy_engine, initialisation);
+    const std::string operands =
+        operand_struct("A", "a", a, tma, initialisation) + operand_struct("B", "b", b, tma, initialisation);
     if (plan.splits > 1) {
       members += "float* workspace;\n";
       initialisation += fmt::format("workspace = {};\n", buffer_pointer("float", arguments_.size()));
       arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});
     }
-    if (copy_engine) plan.call = fmt::format("hopper_matmul_run(problem, maps, {});", task_counter());
+    if (tma) plan.call = fmt::format("hopper_gemm_run(problem, maps, {});", task_counter());
     const std::string problem = fmt::format("struct Problem {{\nusing Operand = {};\n", operand) + operands +
                                 problem_members(members, initialisation) + store + "};\n";
     if (row_function_) {
-      plan.call = fmt::format("thin_matmul_run(problem, task, [&] {{ compute_rows(buffers + {}, sizes); }});",
+      plan.call = fmt::format("skinny_gemm_run(problem, task, [&] {{ compute_rows(buffers + {}, sizes); }});",
                               arguments_.size());
       arguments_.insert(arguments_.end(), row_function_->arguments.begin(), row_function_->arguments.end());
     }
@@ -105,20 +105,20 @@ class GpuDotWriter : public ProblemWriter {
         gpu_kernel("kernel_run", plan.phase.threads, plan.blocks_per_unit, plan.tensor_maps, plan.begins_early) +
         "const Problem problem(buffers, sizes);\n" + plan.call + "\n}\n";
     if (plan.splits > 1)
-      source += gpu_kernel("kernel_combine", copy_engine ? kHopperMatmulCombineThreads : kGpuMatmulCombineThreads, 1,
-                           plan.tensor_maps) +
-                fmt::format("const Problem problem(buffers, sizes);\n{}(problem, task);\n}}\n",
-                            copy_engine ? "hopper_matmul_combine" : "matmul_combine");
+      source +=
+          gpu_kernel("kernel_combine", tma ? kHopperGemmCombineThreads : kGpuGemmCombineThreads, 1, plan.tensor_maps) +
+          fmt::format("const Problem problem(buffers, sizes);\n{}(problem, task);\n}}\n",
+                      tma ? "hopper_gemm_combine" : "gemm_combine");
     GeneratedKernel kernel = finish(std::move(source));
     kernel.phases.push_back(plan.phase);
     if (plan.splits > 1) {
-      if (copy_engine) {
+      if (tma) {
         add_hopper_combine(kernel, plan.splits, plan.split_tiles);
       } else {
         add_combine(kernel, plan.splits, lanes, batch, m, n);
       }
     }
-    if (copy_engine) kernel.tensor_maps = tensor_maps(a, b, sends);
+    if (tma) kernel.tensor_maps = tensor_maps(a, b, sends);
     return kernel;
   }
 
@@ -146,11 +146,11 @@ class GpuDotWriter : public ProblemWriter {
   }
 
  private:
-  // The launch of the product's blocks.
+  // The launch of the GEMM's blocks.
   struct Plan {
-    std::string tile;  // the Problem's kTile, and kWholeTiles of the copy engine's products
+    std::string tile;  // the Problem's kTile, and kWholeTiles of TMA's GEMMs
     int splits = 1;
-    int64_t split_tiles = 0;  // of the copy engine's products
+    int64_t split_tiles = 0;  // of TMA's GEMMs
     std::string include, call;
     KernelPhase phase;
     int blocks_per_unit = 1;
@@ -171,21 +171,21 @@ class GpuDotWriter : public ProblemWriter {
         m.constant() > kMostRows || !a.offset.is_constant(0) || !(m.is_constant(1) || a.stride == k) ||
         !(element_count(graph_.shape(a.value)) == m * k))
       return std::nullopt;
-    const int64_t bytes = thin_matmul_row_bytes(static_cast<int>(m.constant()), k.constant());
-    if (bytes > kThinMatmulMostRowBytes) return std::nullopt;
+    const int64_t bytes = skinny_gemm_row_bytes(static_cast<int>(m.constant()), k.constant());
+    if (bytes > kSkinnyGemmMostRowBytes) return std::nullopt;
     KernelRequest loop;
     loop.members = request_.row_members;
     for (const Value member : loop.members) loop.stored.push_back(member == a.value);
     loop.rows = request_.rows;
     loop.columns = request_.columns;
     std::optional<GpuRowFunction> function =
-        write_gpu_row_function({graph_, materialized_, loop, target_}, a.value, kThinMatmulSumsOfRows);
-    const int most_threads = kThinMatmulWavesPerUnit / 2 * target_.architecture().wave_width;
+        write_gpu_row_function({graph_, materialized_, loop, target_}, a.value, kSkinnyGemmSumsOfRows);
+    const int most_threads = kSkinnyGemmWavesPerUnit / 2 * target_.architecture().wave_width;
     if (!function || !function->sizes.empty() || function->threads > most_threads) return std::nullopt;
     return function;
   }
 
-  // Of an operand's blocks, as matmul.h asks for them.
+  // Of an operand's blocks, as gemm.h asks for them.
   void declare_scales(const std::string& operand, Value scales, const Dim& lines, std::string& members,
                       std::string& initialisation) {
     const Dim& in_block = graph_.shape(scales)[1];
@@ -199,9 +199,9 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   // Whether other templates have tiles for so few rows or columns. None of them scales blocks.
-  bool has_thin_tiles(const Dim& m, const Dim& n) const {
+  bool has_skinny_tiles(const Dim& m, const Dim& n) const {
     return graph_.node(request_.members.front()).op != Op::kScaledDot &&
-           (GpuProductNest::is_thin(m) || GpuProductNest::is_thin(n));
+           (GpuGemmNest::is_skinny(m) || GpuGemmNest::is_skinny(n));
   }
 
   // Whether there are matrix instructions for 8-bit operands that take these as they lie.
@@ -213,7 +213,7 @@ class GpuDotWriter : public ProblemWriter {
     if (architecture.has_warpgroup_matrix)
       return a.is_multiple(16) && b.is_multiple(16) && a.batch.size() + 2 <= TensorMap::kMaxRank &&
              b.batch.size() + 2 <= TensorMap::kMaxRank && a.k.is_constant() && a.k.constant() > 0 &&
-             !has_thin_tiles(m, n);
+             !has_skinny_tiles(m, n);
     return architecture.has_f8_matrix && a.is_multiple(2) && b.is_multiple(2);
   }
 
@@ -230,8 +230,8 @@ class GpuDotWriter : public ProblemWriter {
     return operand;
   }
 
-  std::string operand_struct(const std::string& type, const std::string& name, const DirectOperand& operand,
-                             bool copy_engine, std::string& initialisation) {
+  std::string operand_struct(const std::string& type, const std::string& name, const DirectOperand& operand, bool tma,
+                             std::string& initialisation) {
     std::string members, body, coordinates;
     const auto declare = [&](const std::string& member, const Dim& value) {
       if (value.is_constant()) {
@@ -249,7 +249,7 @@ class GpuDotWriter : public ProblemWriter {
     const std::string offset = operand.offset.is_constant(0) ? "" : " + " + size_argument(operand.offset);
     const std::string data =
         name == "a" && computes_rows()
-            ? fmt::format("reinterpret_cast<const {}*>(shared_memory() + {})", operand.element, kThinMatmulSumsOfRows)
+            ? fmt::format("reinterpret_cast<const {}*>(shared_memory() + {})", operand.element, kSkinnyGemmSumsOfRows)
         : operand.element == storage_type(graph_.dtype(operand.value))
             ? pointer(operand.value)
             : fmt::format("reinterpret_cast<const {}*>({})", operand.element, pointer(operand.value));
@@ -270,9 +270,9 @@ class GpuDotWriter : public ProblemWriter {
     std::string functions =
         fmt::format("CAUSEWAY_INLINE int64_t batch_offset(int64_t batch_index) const {{ return {}; }}\n",
                     body.empty() ? "0" : body);
-    if (copy_engine) {
+    if (tma) {
       const std::string parameters =
-          "(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int contiguous, int other, "
+          "(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int contiguous, int other, "
           "int64_t batch_index";
       const std::string arguments = "(shared, map, barrier, contiguous, other" + coordinates;
       functions += fmt::format("static constexpr int kMapRank = {};\n", 2 + operand.batch.size());
@@ -375,19 +375,18 @@ class GpuDotWriter : public ProblemWriter {
       std::string results;
       keep.clear();
       for (const auto& [member, array, result] : stored) {
-        // The product itself is rounded when it is stored.
-        const bool is_product = member == request_.members.front();
-        results +=
-            fmt::format("results[{}][e] = {};\n", finished_.size(), is_product ? std::string("values[e]") : result);
+        // The GEMM itself is rounded when it is stored.
+        const bool is_gemm = member == request_.members.front();
+        results += fmt::format("results[{}][e] = {};\n", finished_.size(), is_gemm ? std::string("values[e]") : result);
         keep += fmt::format("{}[e] = {};\n", array,
                             to_storage(graph_.dtype(member), fmt::format("results[{}][e]", finished_.size())));
         finished_.push_back(member);
       }
-      const bool is_product_alone = stored.size() == 1 && stored.front().member == request_.members.front();
+      const bool is_gemm_alone = stored.size() == 1 && stored.front().member == request_.members.front();
       finish = fmt::format(
           "template <int kCount>\nCAUSEWAY_INLINE void finish(const float (&values)[kCount], const Fetched& fetched, "
           "const FetchedRow& row, const FetchedColumns& columns, float (&results)[{0}][kCount]) const {{\n{1}}}\n",
-          stored.size(), element_loop((is_product_alone ? "" : compute) + results, false));
+          stored.size(), element_loop((is_gemm_alone ? "" : compute) + results, false));
       arrays +=
           fmt::format("float results[{}][kCount];\nfinish(values, fetched, row, columns, results);\n", stored.size());
       compute.clear();
@@ -411,7 +410,7 @@ class GpuDotWriter : public ProblemWriter {
            arrays + element_loop(compute + keep, knows_column) + element_loop(stores, !stores.empty()) + "}\n";
   }
 
-  // Whether the copy engine can store what is computed: one tensor over what is read at its place, or two.
+  // Whether TMA can store what is computed: one tensor over what is read at its place, or two.
   bool may_send(const Dim& n) const {
     if (finished_.empty() || finished_.size() + fetched_.size() > 2) return false;
     const DType dtype = graph_.dtype(finished_.front());
@@ -422,19 +421,19 @@ class GpuDotWriter : public ProblemWriter {
            n.divide_exactly(16 / static_cast<int64_t>(size_bytes(dtype)));
   }
 
-  // Whether the tensor copy engine and warpgroup matrices are there and take the operand as it lies.
-  bool serves_copy_engine(const DirectOperand& operand) const {
+  // Whether TMA and warpgroup matrices are there and take the operand as it lies.
+  bool serves_tma(const DirectOperand& operand) const {
     return target_.architecture().has_warpgroup_matrix &&
-           (operand.element_bytes == 2 || operand.element == kRoundedOperand) && operand.fits_copy_engine();
+           (operand.element_bytes == 2 || operand.element == kRoundedOperand) && operand.fits_tma();
   }
 
-  // Whether thin_matmul.h takes the operands as they lie.
+  // Whether skinny_gemm.h takes the operands as they lie.
   bool streams(const DirectOperand& a, const DirectOperand& b, const std::string& operand, const Dim& m, const Dim& n,
                const Dim& k) const {
-    return target_.architecture().vendor == GpuArchitecture::Vendor::kNvidia && GpuProductNest::is_thin(m) &&
+    return target_.architecture().vendor == GpuArchitecture::Vendor::kNvidia && GpuGemmNest::is_skinny(m) &&
            m.constant() > 0 && (operand == "bf16" || operand == "f16") && a.element == operand &&
            b.element == operand && a.aligned && b.aligned && a.contiguous_in_k && b.contiguous_in_k &&
-           k.is_constant() && k.constant() > 0 && k.constant() % kThinMatmulSlice == 0 && lies_within_reach(a, m) &&
+           k.is_constant() && k.constant() > 0 && k.constant() % kSkinnyGemmSlice == 0 && lies_within_reach(a, m) &&
            lies_within_reach(b, n) && never_changes(b.value);
   }
 
@@ -451,25 +450,25 @@ class GpuDotWriter : public ProblemWriter {
                         [&](const Assignment& assignment) { return assignment.target == value; });
   }
 
-  Plan thin_plan(const Dim& batch, const Dim& m, const Dim& n, const Dim& k) const {
-    ThinMatmulTile tile =
-        choose_thin_matmul(target_.architecture(), known_size(batch), m.constant(), known_size(n), k.constant());
+  Plan skinny_plan(const Dim& batch, const Dim& m, const Dim& n, const Dim& k) const {
+    SkinnyGemmTile tile =
+        choose_skinny_gemm(target_.architecture(), known_size(batch), m.constant(), known_size(n), k.constant());
     if (row_function_) {
       tile.waves = row_function_->threads / target_.architecture().wave_width;
-      tile.row_bytes = static_cast<int>(thin_matmul_row_bytes(static_cast<int>(m.constant()), k.constant()));
+      tile.row_bytes = static_cast<int>(skinny_gemm_row_bytes(static_cast<int>(m.constant()), k.constant()));
     }
     Plan plan;
-    plan.tile = fmt::format("static constexpr ThinMatmulTile kTile = {{{}, {}, {}, {}}};", tile.columns, tile.waves,
+    plan.tile = fmt::format("static constexpr SkinnyGemmTile kTile = {{{}, {}, {}, {}}};", tile.columns, tile.waves,
                             tile.parts, tile.row_bytes);
-    plan.include = "causeway/kernels/gpu/thin_matmul.h";
-    plan.call = "thin_matmul_run(problem, task, [] {});";
+    plan.include = "causeway/kernels/gpu/skinny_gemm.h";
+    plan.call = "skinny_gemm_run(problem, task, [] {});";
     plan.begins_early = true;
-    plan.blocks_per_unit = kThinMatmulWavesPerUnit / tile.waves;
+    plan.blocks_per_unit = kSkinnyGemmWavesPerUnit / tile.waves;
     plan.phase =
         phase("kernel_run", tile.waves * target_.architecture().wave_width, [=](const SymbolBindings& bindings) {
           return batch.evaluate(bindings) * divide_up(n.evaluate(bindings), tile.columns) * tile.parts;
         });
-    plan.phase.shared_bytes = thin_matmul_shared_bytes(tile, static_cast<int>(m.constant()), k.constant());
+    plan.phase.shared_bytes = skinny_gemm_shared_bytes(tile, static_cast<int>(m.constant()), k.constant());
     plan.phase.cluster = tile.parts;
     return plan;
   }
@@ -477,30 +476,30 @@ class GpuDotWriter : public ProblemWriter {
   Plan portable_plan(const DirectOperand& a, const DirectOperand& b, const std::string& operand, const Dim& batch,
                      const Dim& m, const Dim& n, const Dim& k) const {
     const GpuArchitecture& architecture = target_.architecture();
-    const MatmulOperand kind = operand == "float"           ? MatmulOperand::kFloat
-                               : operand == kRoundedOperand ? MatmulOperand::kTf32
-                                                            : MatmulOperand::kHalf;
-    const GpuMatmulPlan chosen =
+    const GemmOperand kind = operand == "float"           ? GemmOperand::kFloat
+                             : operand == kRoundedOperand ? GemmOperand::kTf32
+                                                          : GemmOperand::kHalf;
+    const GpuGemmPlan chosen =
         request_.fixed_order
-            ? choose_gpu_matmul(architecture, kind, kUnknownSize, kUnknownSize, kUnknownSize, known_size(k))
-            : choose_gpu_matmul(architecture, kind, known_size(batch), known_size(m), known_size(n), known_size(k));
-    const GpuMatmulTile tile = chosen.tile;
+            ? choose_gpu_gemm(architecture, kind, kUnknownSize, kUnknownSize, kUnknownSize, known_size(k))
+            : choose_gpu_gemm(architecture, kind, known_size(batch), known_size(m), known_size(n), known_size(k));
+    const GpuGemmTile tile = chosen.tile;
     const Dim matrices = batch * Dim(chosen.splits);
     Plan plan;
-    plan.tile = matmul_tile_text(tile);
+    plan.tile = gemm_tile_text(tile);
     plan.splits = chosen.splits;
-    plan.include = tile.in_turns ? "causeway/kernels/gpu/matmul_cdna.h" : "causeway/kernels/gpu/matmul.h";
-    plan.call = tile.in_turns ? "cdna_matmul_run(problem, task);" : "matmul_run(problem, task);";
+    plan.include = tile.ping_pong ? "causeway/kernels/gpu/gemm_cdna.h" : "causeway/kernels/gpu/gemm.h";
+    plan.call = tile.ping_pong ? "cdna_gemm_run(problem, task);" : "gemm_run(problem, task);";
     plan.blocks_per_unit = tile.blocks_per_unit;
     plan.phase =
-        phase("kernel_run", gpu_matmul_waves(tile) * architecture.wave_width, [=](const SymbolBindings& bindings) {
+        phase("kernel_run", gpu_gemm_waves(tile) * architecture.wave_width, [=](const SymbolBindings& bindings) {
           return matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m) *
                  divide_up(n.evaluate(bindings), tile.n);
         });
     // Copies that pass through registers transpose what is not contiguous in k.
     const bool k_major = !architecture.copies_asynchronously;
     plan.phase.shared_bytes =
-        gpu_matmul_shared_bytes(tile, k_major || a.contiguous_in_k, k_major || b.contiguous_in_k, operand_bytes(kind));
+        gpu_gemm_shared_bytes(tile, k_major || a.contiguous_in_k, k_major || b.contiguous_in_k, operand_bytes(kind));
     return plan;
   }
 
@@ -508,43 +507,43 @@ class GpuDotWriter : public ProblemWriter {
                    const Dim& k) {
     const Node& node = graph_.node(request_.members.front());
     const bool f8_pairs = size_bytes(graph_.dtype(a.value)) == 1;
-    HopperMatmulSums sums = f8_pairs ? HopperMatmulSums::kTwo : HopperMatmulSums::kOne;
+    HopperGemmSums sums = f8_pairs ? HopperGemmSums::kTwo : HopperGemmSums::kOne;
     if (node.op == Op::kScaledDot) {
       const bool by_column = graph_.shape(node.inputs[3])[1] == n;
-      sums = by_column ? HopperMatmulSums::kOfSlicesByColumn : HopperMatmulSums::kOfSlices;
+      sums = by_column ? HopperGemmSums::kOfSlicesByColumn : HopperGemmSums::kOfSlices;
     }
-    const auto stores = !may_send(n)       ? HopperMatmulStores::kOther
-                        : fetched_.empty() ? HopperMatmulStores::kSent
-                                           : HopperMatmulStores::kAdded;
-    // Slices count, of so many bytes and products of instructions whatever they hold.
+    const auto stores = !may_send(n)       ? HopperGemmStores::kOther
+                        : fetched_.empty() ? HopperGemmStores::kSent
+                                           : HopperGemmStores::kAdded;
+    // Slices count, of so many bytes and GEMMs of instructions whatever they hold.
     const int64_t halves_of_k = k.constant() * a.element_bytes / 2;
-    const HopperMatmulPlan chosen = choose_hopper_matmul(
+    const HopperGemmPlan chosen = choose_hopper_gemm(
         target_.architecture(), sums, stores, known_size(batch), known_size(m), known_size(n), halves_of_k,
         {a.contiguous_in_k, b.contiguous_in_k, a.element_bytes == 4 && !a.contiguous_in_k,
          a.batch.size() <= 1 && b.batch.size() <= 1,
-         stores == HopperMatmulStores::kSent && sums == HopperMatmulSums::kOne && a.element_bytes == 2 &&
+         stores == HopperGemmStores::kSent && sums == HopperGemmSums::kOne && a.element_bytes == 2 &&
              size_bytes(graph_.dtype(finished_.front())) == 2,
          finished_.size() == 1});
-    const HopperMatmulTile tile = chosen.tile;
+    const HopperGemmTile tile = chosen.tile;
     hopper_tile_ = tile;
     const Dim &rows = tile.transposed ? n : m, &columns = tile.transposed ? m : n;
     const auto tiles = [=](const SymbolBindings& bindings) {
-      return batch.evaluate(bindings) * divide_up(rows.evaluate(bindings), hopper_matmul_cluster_rows(tile)) *
-             divide_up(columns.evaluate(bindings), hopper_matmul_cluster_columns(tile));
+      return batch.evaluate(bindings) * divide_up(rows.evaluate(bindings), hopper_gemm_cluster_rows(tile)) *
+             divide_up(columns.evaluate(bindings), hopper_gemm_cluster_columns(tile));
     };
     Plan plan;
-    plan.tile = matmul_tile_text(tile);
+    plan.tile = gemm_tile_text(tile);
     plan.splits = chosen.splits;
     plan.tile += fmt::format("\nstatic constexpr int kWholeTiles = {};", chosen.whole_tiles);
     if (chosen.splits > 1) plan.split_tiles = tiles({}) - chosen.whole_tiles;
-    plan.include = "causeway/kernels/gpu/matmul_hopper.h";
+    plan.include = "causeway/kernels/gpu/gemm_hopper.h";
     plan.tensor_maps = 2;
-    plan.phase = phase("kernel_run", hopper_matmul_threads(tile),
-                       [tiles, cluster = hopper_matmul_cluster(tile), more = plan.split_tiles * (chosen.splits - 1)](
+    plan.phase = phase("kernel_run", hopper_gemm_threads(tile),
+                       [tiles, cluster = hopper_gemm_cluster(tile), more = plan.split_tiles * (chosen.splits - 1)](
                            const SymbolBindings& bindings) { return (tiles(bindings) + more) * cluster; });
     plan.phase.persistent = true;
-    plan.phase.shared_bytes = hopper_matmul_shared_bytes(tile);
-    plan.phase.cluster = hopper_matmul_cluster(tile);
+    plan.phase.shared_bytes = hopper_gemm_shared_bytes(tile);
+    plan.phase.cluster = hopper_gemm_cluster(tile);
     return plan;
   }
 
@@ -560,8 +559,8 @@ class GpuDotWriter : public ProblemWriter {
   static void add_combine(GeneratedKernel& kernel, int splits, int lanes, const Dim& batch, const Dim& m,
                           const Dim& n) {
     const Dim count = batch * m * n;
-    kernel.phases.push_back(phase("kernel_combine", kGpuMatmulCombineThreads, [=](const SymbolBindings& bindings) {
-      return divide_up(count.evaluate(bindings) / lanes, kGpuMatmulCombineThreads);
+    kernel.phases.push_back(phase("kernel_combine", kGpuGemmCombineThreads, [=](const SymbolBindings& bindings) {
+      return divide_up(count.evaluate(bindings) / lanes, kGpuGemmCombineThreads);
     }));
     kernel.workspace_bytes = [=](const SymbolBindings& bindings) {
       return count.evaluate(bindings) * splits * static_cast<int64_t>(sizeof(float));
@@ -569,24 +568,24 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   void add_hopper_combine(GeneratedKernel& kernel, int splits, int64_t split_tiles) const {
-    const HopperMatmulTile tile = hopper_tile_;
-    kernel.phases.push_back(phase("kernel_combine", kHopperMatmulCombineThreads, [=](const SymbolBindings&) {
-      return split_tiles * hopper_matmul_combine_blocks(tile);
+    const HopperGemmTile tile = hopper_tile_;
+    kernel.phases.push_back(phase("kernel_combine", kHopperGemmCombineThreads, [=](const SymbolBindings&) {
+      return split_tiles * hopper_gemm_combine_blocks(tile);
     }));
-    kernel.phases.back().shared_bytes = kHopperMatmulCombineShared;
-    kernel.workspace_bytes = [bytes = split_tiles * splits * hopper_matmul_cluster(tile) * tile.m * tile.n *
+    kernel.phases.back().shared_bytes = kHopperGemmCombineShared;
+    kernel.workspace_bytes = [bytes = split_tiles * splits * hopper_gemm_cluster(tile) * tile.m * tile.n *
                                       static_cast<int64_t>(sizeof(float))](const SymbolBindings&) { return bytes; };
   }
 
   // Of the boxes in which results leave: of whole ones, and of a tile's last ones where they have fewer.
   std::vector<int> sent_columns(DType sent) const {
     const auto bytes = static_cast<int>(size_bytes(sent));
-    std::vector<int> columns = {hopper_matmul_sent_columns(bytes)};
-    if (const int last = hopper_matmul_last_sent_columns(hopper_tile_, bytes); last > 0) columns.push_back(last);
+    std::vector<int> columns = {hopper_gemm_sent_columns(bytes)};
+    if (const int last = hopper_gemm_last_sent_columns(hopper_tile_, bytes); last > 0) columns.push_back(last);
     return columns;
   }
 
-  // As matmul.h asks for them.
+  // As gemm.h asks for them.
   TensorMapFunction tensor_maps(const DirectOperand& a, const DirectOperand& b, bool sends) const {
     const auto argument = [&](Value value) {
       const auto found = std::find_if(arguments_.begin(), arguments_.end(), [&](const KernelArgument& candidate) {
@@ -608,8 +607,8 @@ class GpuDotWriter : public ProblemWriter {
       result.stride_bytes[0] = element_bytes;
       // Of a dimension of one element the stride does not count, but it has to be a valid one.
       result.stride_bytes[1] = std::max<int64_t>(16, operand.stride.evaluate(bindings) * element_bytes);
-      result.box[0] = hopper_matmul_slice_k(result.element_bytes);
-      result.box[1] = operand.contiguous_in_k ? box_lines : hopper_matmul_slice_k(result.element_bytes);
+      result.box[0] = hopper_gemm_slice_k(result.element_bytes);
+      result.box[1] = operand.contiguous_in_k ? box_lines : hopper_gemm_slice_k(result.element_bytes);
       for (size_t i = operand.batch.size(); i-- > 0;) {
         const auto rank = static_cast<size_t>(result.rank++);
         result.sizes[rank] = size(operand.batch[i].extent);
@@ -621,8 +620,8 @@ class GpuDotWriter : public ProblemWriter {
       return result;
     };
     const int a_argument = argument(a.value), b_argument = argument(b.value);
-    const int a_lines = hopper_matmul_loaded_lines(hopper_tile_, false);
-    const int b_lines = hopper_matmul_loaded_lines(hopper_tile_, true);
+    const int a_lines = hopper_gemm_loaded_lines(hopper_tile_, false);
+    const int b_lines = hopper_gemm_loaded_lines(hopper_tile_, true);
     // Of the result, and of what is read at its place.
     std::vector<int> at_result, of_boxes;
     int bytes = 0;
@@ -641,8 +640,8 @@ class GpuDotWriter : public ProblemWriter {
       result.sizes = {size(sizes.n), size(sizes.m), size(sizes.batch)};
       const int64_t row = std::max<int64_t>(16, result.sizes[0] * bytes);
       result.stride_bytes = {bytes, row, row * result.sizes[1]};
-      result.box = {columns, kHopperMatmulSentRows, 1};
-      result.swizzle_bytes = kHopperMatmulBoxLine;
+      result.box = {columns, kHopperGemmSentRows, 1};
+      result.swizzle_bytes = kHopperGemmBoxLine;
       return result;
     };
     return [=](const SymbolBindings& bindings) {
@@ -653,13 +652,13 @@ class GpuDotWriter : public ProblemWriter {
     };
   }
 
-  GpuProductNest nest_;
+  GpuGemmNest nest_;
   // What the epilogue reads at the result's own element, of its row and of its column.
   std::vector<Fetch> fetched_, fetched_row_, fetched_columns_;
   bool fetches_ = false;         // while the epilogue is walked
   std::vector<Value> finished_;  // what is stored, where it is computed in float and not from an element's place
   std::optional<GpuRowFunction> row_function_;  // computes A
-  HopperMatmulTile hopper_tile_;
+  HopperGemmTile hopper_tile_;
 };
 
 }  // namespace
@@ -669,7 +668,7 @@ GeneratedKernel write_gpu_dot_kernel(const KernelInputs& inputs) { return GpuDot
 std::optional<Obstacle> find_gpu_dot_obstacle(const KernelInputs& inputs) {
   if (!inputs.request.row_members.empty())
     if (const auto obstacle = GpuDotWriter(inputs).find_rows_obstacle()) return obstacle;
-  GpuProductNest nest(inputs);
+  GpuGemmNest nest(inputs);
   nest.find_operands();
   nest.begin_result();
   ElementWalk analysis(inputs.graph, nest, nest.variables());

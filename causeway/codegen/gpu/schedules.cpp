@@ -10,43 +10,43 @@ namespace {
 constexpr std::string_view kNvidia = "sm_80 sm_90a", kAmd = "gfx90a gfx942";
 constexpr int kAnyHead = 1 << 20;
 
-using enum MatmulOperand;
-using enum MatmulSides;
+using enum GemmOperand;
+using enum GemmSides;
 
 // Tiles by what fits registers and shared memory (tests/golden/gpu_budgets.txt), as {m, n, k, wave_m, wave_n, stages,
-// blocks_per_unit, in_turns}. AMD's tiles of 128 x 128 keep one slice in shared memory, so that it holds several
+// blocks_per_unit, ping_pong}. AMD's tiles of 128 x 128 keep one slice in shared memory, so that it holds several
 // blocks. Efficiencies are set by hand from runs of sm_90a; those of AMD were never measured.
-constexpr MatmulSchedule kMatmul[] = {
+constexpr GemmSchedule kGemm[] = {
     {kNvidia, kHalf, kLarge, {128, 128, 32, 64, 64, 3, 2}, 1.0},
     {kNvidia, kHalf, kLarge, {64, 64, 32, 32, 32, 4, 2}, 0.55},
-    {kNvidia, kHalf, kThinM, {16, 128, 64, 16, 32, 4, 1}, 0.1},
-    {kNvidia, kHalf, kThinN, {128, 16, 64, 32, 16, 4, 1}, 0.1},
+    {kNvidia, kHalf, kSkinnyM, {16, 128, 64, 16, 32, 4, 1}, 0.1},
+    {kNvidia, kHalf, kSkinnyN, {128, 16, 64, 32, 16, 4, 1}, 0.1},
     {kNvidia, kTf32, kLarge, {128, 128, 16, 64, 32, 4, 1}, 1.0},
     {kNvidia, kTf32, kLarge, {64, 64, 16, 32, 32, 4, 2}, 0.55},
-    {kNvidia, kTf32, kThinM, {16, 128, 32, 16, 32, 4, 1}, 0.1},
-    {kNvidia, kTf32, kThinN, {128, 16, 32, 32, 16, 4, 1}, 0.1},
+    {kNvidia, kTf32, kSkinnyM, {16, 128, 32, 16, 32, 4, 1}, 0.1},
+    {kNvidia, kTf32, kSkinnyN, {128, 16, 32, 32, 16, 4, 1}, 0.1},
     {kNvidia, kFloat, kLarge, {128, 128, 16, 64, 32, 3, 1}, 1.0},
     {kNvidia, kFloat, kLarge, {64, 64, 16, 32, 32, 4, 2}, 0.55},
-    {kNvidia, kFloat, kThinM, {16, 128, 32, 16, 32, 4, 1}, 0.1},
-    {kNvidia, kFloat, kThinN, {128, 16, 32, 32, 16, 4, 1}, 0.1},
+    {kNvidia, kFloat, kSkinnyM, {16, 128, 32, 16, 32, 4, 1}, 0.1},
+    {kNvidia, kFloat, kSkinnyN, {128, 16, 32, 32, 16, 4, 1}, 0.1},
     {kAmd, kHalf, kLarge, {256, 256, 32, 128, 64, 2, 1, true}, 1.0},
     {kAmd, kHalf, kLarge, {128, 128, 32, 64, 64, 1, 2}, 0.8},
     {kAmd, kHalf, kLarge, {64, 64, 32, 32, 32, 2, 2}, 0.45},
-    {kAmd, kHalf, kThinM, {16, 128, 64, 16, 32, 2, 1}, 0.1},
-    {kAmd, kHalf, kThinN, {128, 16, 64, 32, 16, 2, 1}, 0.1},
+    {kAmd, kHalf, kSkinnyM, {16, 128, 64, 16, 32, 2, 1}, 0.1},
+    {kAmd, kHalf, kSkinnyN, {128, 16, 64, 32, 16, 2, 1}, 0.1},
     {kAmd, kTf32, kLarge, {128, 128, 16, 64, 64, 1, 2}, 1.0},
     {kAmd, kTf32, kLarge, {64, 64, 16, 32, 32, 2, 2}, 0.55},
-    {kAmd, kTf32, kThinM, {16, 128, 32, 16, 32, 2, 1}, 0.1},
-    {kAmd, kTf32, kThinN, {128, 16, 32, 32, 16, 2, 1}, 0.1},
+    {kAmd, kTf32, kSkinnyM, {16, 128, 32, 16, 32, 2, 1}, 0.1},
+    {kAmd, kTf32, kSkinnyN, {128, 16, 32, 32, 16, 2, 1}, 0.1},
     {kAmd, kFloat, kLarge, {128, 128, 16, 64, 64, 1, 2}, 1.0},
     {kAmd, kFloat, kLarge, {64, 64, 16, 32, 32, 2, 2}, 0.55},
-    {kAmd, kFloat, kThinM, {16, 128, 32, 16, 32, 2, 1}, 0.1},
-    {kAmd, kFloat, kThinN, {128, 16, 32, 32, 16, 2, 1}, 0.1},
+    {kAmd, kFloat, kSkinnyM, {16, 128, 32, 16, 32, 2, 1}, 0.1},
+    {kAmd, kFloat, kSkinnyN, {128, 16, 32, 32, 16, 2, 1}, 0.1},
 };
 
 struct Rate {
   std::string_view processors;
-  MatmulOperand operand;
+  GemmOperand operand;
   double products;
 };
 // Set by hand: what matters is how they compare with the cost of a launch and of adding up parts.
@@ -55,25 +55,24 @@ constexpr Rate kRates[] = {
     {kAmd, kHalf, 2.0e6},    {kAmd, kTf32, 1.0e6},    {kAmd, kFloat, 0.25e6},
 };
 
-// Tiles of Hopper's products as {m, n, in_turns, measured, ...}. Fitted, with the times below, to the times of products
-// of bf16 on H200s in tests/kernels: hopper_products_h200.txt, some 300 more of shapes that had been slow, and what 116
+// Tiles of Hopper's GEMMs as {m, n, ping_pong, measured, ...}. Fitted, with the times below, to the times of GEMMs
+// of bf16 on H200s in tests/kernels: hopper_gemms_h200.txt, some 300 more of shapes that had been slow, and what 116
 // others gained or lost, beside cuBLASLt, where their plan changed (docs/performance_log.md); 128 x 208 in turns is set
-// between what these say and what training steps gained. hopper_products_in_a_row_h200.txt is what the energy,
-// kHopperMatmulPower, was fitted to, hopper_products_one_tile_h200.txt what kHopperMatmulOneTile was, but for what
+// between what these say and what training steps gained. hopper_gemms_in_a_row_h200.txt is what the energy,
+// kHopperGemmPower, was fitted to, hopper_gemms_one_tile_h200.txt what kHopperGemmOneTile was, but for what
 // results take and an element, which 271 plans of large tiles were, those of 200 shapes drawn at random among them
-// (docs/performance_log.md); tiles of 192 rows are set by hand from hopper_products_192_rows_h200.txt. None of those of
+// (docs/performance_log.md); tiles of 192 rows are set by hand from hopper_gemms_192_rows_h200.txt. None of those of
 // 16-bit operands spills with what the epilogues that it is for keep in registers: 256 x 208 would with others. Those
-// of 8-bit operands, and those in turns whose results are stored otherwise than by the copy engine, are set by hand
+// of 8-bit operands, and those in turns whose results are stored otherwise than by TMA, are set by hand
 // from fewer runs; 128 x 192 in turns is not among the latter. Those that results are added to (kAdded) were fitted to
-// hopper_products_added_h200.txt and to products on an H100. Clusters of two of larger products took 0.89 to 1.08 times
+// hopper_gemms_added_h200.txt and to GEMMs on an H100. Clusters of two of larger GEMMs took 0.89 to 1.08 times
 // as long, in a row 0.99 to 1.02, and steps as long or longer.
-constexpr unsigned kOne = 1 << static_cast<int>(HopperMatmulSums::kOne);
-constexpr unsigned kTwo = 1 << static_cast<int>(HopperMatmulSums::kTwo);
-constexpr unsigned kOfSlices = 1 << static_cast<int>(HopperMatmulSums::kOfSlices);
-constexpr unsigned kOfAnySlices = kOfSlices | 1 << static_cast<int>(HopperMatmulSums::kOfSlicesByColumn);
-constexpr auto kSent = HopperMatmulStores::kSent, kAdded = HopperMatmulStores::kAdded,
-               kOther = HopperMatmulStores::kOther;
-constexpr HopperMatmulSchedule kHopperMatmul[] = {
+constexpr unsigned kOne = 1 << static_cast<int>(HopperGemmSums::kOne);
+constexpr unsigned kTwo = 1 << static_cast<int>(HopperGemmSums::kTwo);
+constexpr unsigned kOfSlices = 1 << static_cast<int>(HopperGemmSums::kOfSlices);
+constexpr unsigned kOfAnySlices = kOfSlices | 1 << static_cast<int>(HopperGemmSums::kOfSlicesByColumn);
+constexpr auto kSent = HopperGemmStores::kSent, kAdded = HopperGemmStores::kAdded, kOther = HopperGemmStores::kOther;
+constexpr HopperGemmSchedule kHopperGemm[] = {
     // clang-format off
     {64, 64, false, 1.040, kOne}, {64, 80, false, 1.032, kOne}, {64, 96, false, 1.058, kOne},
     {64, 112, false, 1.033, kOne}, {64, 128, false, 1.037, kOne}, {64, 144, false, 1.104, kOne},
@@ -107,11 +106,11 @@ constexpr HopperMatmulSchedule kHopperMatmul[] = {
     {256, 128, false, 1.03, kOfSlices},
     // clang-format on
 };
-// As the fields of HopperMatmulTimes follow one another.
-constexpr HopperMatmulTimes kHopperMatmulShared = {3.58,  2.486e-05, 1.702e-05, 0.001253, 0,    0.962, 0.0852,
-                                                   0.169, 1.31,      0,         0.964,    1.08, 0.721};
-constexpr HopperMatmulTimes kHopperMatmulInTurns = {2.94, 2.022e-05, 1.485e-05, 0.000966, 0.0742, 0.879, 0,
-                                                    0,    0,         1.58,      1.08,     1.31,   0.964};
+// As the fields of HopperGemmTimes follow one another.
+constexpr HopperGemmTimes kHopperGemmShared = {3.58,  2.486e-05, 1.702e-05, 0.001253, 0,    0.962, 0.0852,
+                                               0.169, 1.31,      0,         0.964,    1.08, 0.721};
+constexpr HopperGemmTimes kHopperGemmPingPong = {2.94, 2.022e-05, 1.485e-05, 0.000966, 0.0742, 0.879, 0,
+                                                 0,    0,         1.58,      1.08,     1.31,   0.964};
 
 // Key tiles and blocks by registers without spilling, as tests/golden/gpu_budgets.txt has them.
 constexpr AttentionSchedule kAttention[] = {
@@ -144,16 +143,14 @@ bool serves(std::string_view processors, const GpuArchitecture& architecture) {
   return false;
 }
 
-std::span<const MatmulSchedule> matmul_schedules() { return kMatmul; }
-std::span<const HopperMatmulSchedule> hopper_matmul_schedules() { return kHopperMatmul; }
-const HopperMatmulTimes& hopper_matmul_times(bool in_turns) {
-  return in_turns ? kHopperMatmulInTurns : kHopperMatmulShared;
-}
+std::span<const GemmSchedule> gemm_schedules() { return kGemm; }
+std::span<const HopperGemmSchedule> hopper_gemm_schedules() { return kHopperGemm; }
+const HopperGemmTimes& hopper_gemm_times(bool ping_pong) { return ping_pong ? kHopperGemmPingPong : kHopperGemmShared; }
 std::span<const AttentionSchedule> attention_schedules() { return kAttention; }
 std::span<const AttentionGradientSchedule> attention_gradient_schedules() { return kAttentionGradient; }
 std::span<const HopperAttentionSchedule> hopper_attention_schedules() { return kHopperAttention; }
 
-double matmul_products(const GpuArchitecture& architecture, MatmulOperand operand) {
+double gemm_multiply_adds(const GpuArchitecture& architecture, GemmOperand operand) {
   const auto rate = std::find_if(std::begin(kRates), std::end(kRates), [&](const Rate& candidate) {
     return candidate.operand == operand && serves(candidate.processors, architecture);
   });
@@ -161,6 +158,6 @@ double matmul_products(const GpuArchitecture& architecture, MatmulOperand operan
   return rate->products;
 }
 
-double matmul_combine_bytes(const GpuArchitecture&) { return 2e6; }
+double gemm_combine_bytes(const GpuArchitecture&) { return 2e6; }
 
 }  // namespace causeway::codegen

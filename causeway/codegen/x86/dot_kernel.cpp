@@ -1,10 +1,10 @@
-// Matrix products through kernels/x86/matmul.h: operands are computed while they are packed, and elementwise values of
+// GEMMs through kernels/x86/gemm.h: operands are computed while they are packed, and elementwise values of
 // the result are computed while it is in registers.
 #include <algorithm>
 
+#include "causeway/codegen/expressions/gemm_nest.h"
 #include "causeway/codegen/expressions/problem_writer.h"
-#include "causeway/codegen/expressions/product_nest.h"
-#include "causeway/codegen/x86/matmul_geometry.h"
+#include "causeway/codegen/x86/gemm_geometry.h"
 
 namespace causeway::codegen {
 namespace {
@@ -27,24 +27,24 @@ class DotWriter : public ProblemWriter {
     const auto& [batch_shape, batch, m, n, k] = nest_.sizes();
     const bool bf16_operands = graph_.dtype(node.inputs[0]) == DType::kBF16;
 
-    MatmulProblem problem{bf16_operands, known_size(batch), known_size(m),
-                          known_size(n), known_size(k),     request_.fixed_order};
+    GemmProblem problem{bf16_operands, known_size(batch), known_size(m),
+                        known_size(n), known_size(k),     request_.fixed_order};
     if (node.op == Op::kScaledDot)
       throw Error(ErrorKind::kUnsupported, "a processor has no kernel for scaled_dot", node.scope,
                   "Scale operands of a dot.");
-    MatmulMachine machine;
+    GemmMachine machine;
     machine.level = x86_level(target_);
     machine.threads = target_.parallel_units;
-    const MatmulBlocks blocks = choose_matmul_blocks(problem, machine);
-    const bool thin = matmul_is_thin(blocks);
+    const GemmBlocks blocks = choose_gemm_blocks(problem, machine);
+    const bool thin = gemm_is_skinny(blocks);
 
     std::string functions;
     bool a_contiguous_in_k = false, b_contiguous_in_k = false;
     functions += operand("a", "m", "int64_t batch_index, int64_t m_index, int64_t k_index", m, node.inputs[0],
-                         !node.attributes.transpose_a, blocks.path == MatmulPath::kThinSwapped || blocks.matrix_tiles,
+                         !node.attributes.transpose_a, blocks.path == GemmPath::kSkinnySwapped || blocks.matrix_tiles,
                          a_contiguous_in_k);
     functions += operand("b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
-                         node.attributes.transpose_b, blocks.path == MatmulPath::kThin || blocks.matrix_tiles,
+                         node.attributes.transpose_b, blocks.path == GemmPath::kSkinny || blocks.matrix_tiles,
                          b_contiguous_in_k);
     functions += epilogue(blocks);
     check_no_obstacle(nest_.obstacle());
@@ -60,19 +60,19 @@ class DotWriter : public ProblemWriter {
     members += "void* workspace;\n";
     initialisation += fmt::format("workspace = buffers[{}];\n", workspace_argument);
     const std::string source =
-        "#include \"causeway/kernels/elementwise.h\"\n#include \"causeway/kernels/x86/matmul.h\"\n"
+        "#include \"causeway/kernels/elementwise.h\"\n#include \"causeway/kernels/x86/gemm.h\"\n"
         "namespace {\nstruct Problem {\n" +
         fmt::format(
             "using Operand = {};\nstatic constexpr bool kAContiguousInK = {};\n"
             "static constexpr bool kBContiguousInN = {};\n{}\n",
-            bf16_operands ? "bf16" : "float", a_contiguous_in_k, !b_contiguous_in_k, matmul_blocks_text(blocks)) +
+            bf16_operands ? "bf16" : "float", a_contiguous_in_k, !b_contiguous_in_k, gemm_blocks_text(blocks)) +
         problem_members(members, initialisation) + functions + "};\n}\n" +
-        (thin ? "" : entry_point("kernel_pack", "matmul_pack(problem, task);")) +
-        entry_point("kernel_run", "matmul_run(problem, task, scratch);");
+        (thin ? "" : entry_point("kernel_pack", "gemm_pack(problem, task);")) +
+        entry_point("kernel_run", "gemm_run(problem, task, scratch);");
     GeneratedKernel kernel = finish(source);
     const auto launch = [blocks, sizes = nest_.sizes()](const SymbolBindings& bindings) {
-      return matmul_launch(blocks, sizes.batch.evaluate(bindings), sizes.m.evaluate(bindings),
-                           sizes.n.evaluate(bindings), sizes.k.evaluate(bindings));
+      return gemm_launch(blocks, sizes.batch.evaluate(bindings), sizes.m.evaluate(bindings), sizes.n.evaluate(bindings),
+                         sizes.k.evaluate(bindings));
     };
     if (!thin)
       kernel.phases.push_back({"kernel_pack", [launch](const SymbolBindings& b) { return launch(b).pack_tasks; },
@@ -98,7 +98,7 @@ class DotWriter : public ProblemWriter {
   std::string operand(const std::string& name, const std::string& row_name, const std::string& parameters,
                       const Dim& rows, Value value, bool k_last, bool fetched, bool& contiguous_in_k) {
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
-    const ProductNest::OperandElement element = nest_.walk_operand(emitter, value, row_name + "_index", rows, k_last);
+    const GemmNest::OperandElement element = nest_.walk_operand(emitter, value, row_name + "_index", rows, k_last);
     contiguous_in_k = element.contiguous_in_k;
     std::string prefetch;
     if (fetched && element.only_read)
@@ -118,7 +118,7 @@ class DotWriter : public ProblemWriter {
 
   // With matrix registers also what fetches the lines of a tile's row that are read where results are stored: as rows
   // that lie pages apart, where the processor does not look ahead by itself.
-  std::string epilogue(const MatmulBlocks& blocks) {
+  std::string epilogue(const GemmBlocks& blocks) {
     const DType dtype = graph_.dtype(request_.members.front());
     const std::string product = rounded(dtype, "value");
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
@@ -147,7 +147,7 @@ class DotWriter : public ProblemWriter {
   }
 
   std::vector<std::pair<Value, Index>> loads_;  // of elements
-  ProductNest nest_;
+  GemmNest nest_;
 };
 
 }  // namespace
@@ -155,7 +155,7 @@ class DotWriter : public ProblemWriter {
 GeneratedKernel write_dot_kernel(const KernelInputs& inputs) { return DotWriter(inputs).write(); }
 
 std::optional<Obstacle> find_dot_obstacle(const KernelInputs& inputs) {
-  ProductNest nest(inputs);
+  GemmNest nest(inputs);
   const Node& node = inputs.graph.node(inputs.request.members.front());
   // Each function of the kernel is a walk of its own.
   const auto analysis = [&] { return ElementWalk(inputs.graph, nest, nest.variables()); };

@@ -1,4 +1,4 @@
-// Asynchronous copies of the emulated architectures: cp.async of 16 bytes by every thread, and the tensor copy engine
+// Asynchronous copies of the emulated architectures: cp.async of 16 bytes by every thread, and TMA
 // of Hopper (PTX ISA, "Data movement: asynchronous copy"). A destination holds poison from the moment a copy is issued
 // until the moment, chosen at random, at which it is applied.
 #pragma once
@@ -21,7 +21,7 @@ namespace causeway::device {
 // every floating-point type.
 inline constexpr std::byte kPoison{0xff};
 
-// Shared memory as the asynchronous proxy sees it: ordinary stores become visible to the tensor copy engine and to
+// Shared memory as the asynchronous proxy sees it: ordinary stores become visible to TMA and to
 // wgmma by fence_async_shared(). Where kernels report their stores, a fence publishes those of its own thread; where
 // they do not, those of all threads of the block.
 class AsyncView {
@@ -77,7 +77,7 @@ class ThreadCopies {
 // cp.async.bulk.tensor.
 class TensorCopies {
  public:
-  TensorCopies(AsyncHost& host, DelayedEffects& effects, TransferBarriers& barriers, AsyncView& view)
+  TensorCopies(AsyncHost& host, DelayedEffects& effects, Mbarriers& barriers, AsyncView& view)
       : host_(host), effects_(effects), barriers_(barriers), view_(view) {}
 
   // With a mask of 0, to the running thread's block only.
@@ -120,7 +120,7 @@ class TensorCopies {
 
   AsyncHost& host_;
   DelayedEffects& effects_;
-  TransferBarriers& barriers_;
+  Mbarriers& barriers_;
   AsyncView& view_;
   std::map<std::pair<int, int>, Thread> threads_;
 };

@@ -24,7 +24,7 @@ struct AsyncUnits {
 
   DelayedEffects effects;  // when the last thread has ended, all that remain are applied
   AsyncView view;
-  TransferBarriers barriers;
+  Mbarriers barriers;
   ThreadCopies copies;
   TensorCopies tensors;
   WarpgroupUnit warpgroups;

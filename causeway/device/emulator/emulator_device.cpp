@@ -13,7 +13,7 @@ namespace causeway::device {
 namespace {
 
 constexpr int kMostThreads = 1024;     // of a block, on every architecture
-constexpr int kMostClusterBlocks = 8;  // that every product of NVIDIA's can hold
+constexpr int kMostClusterBlocks = 8;  // that every MMA of NVIDIA's can hold
 // Blocks are spread over this many units, so that tests are quick.
 constexpr int kParallelUnits = 4;
 
@@ -121,7 +121,7 @@ std::vector<TensorMapBytes> EmulatorDevice::encode_maps(const DeviceLaunch& laun
                   fmt::format("it is of buffer {}, and the launch has {}", map.buffer, launch.buffers.size()), where);
     }
     if (!target_.architecture().has_warpgroup_matrix) {
-      throw Error(ErrorKind::kInvalidArgument, fmt::format("{} has no tensor copy engine", target_.processor), where);
+      throw Error(ErrorKind::kInvalidArgument, fmt::format("{} has no TMA", target_.processor), where);
     }
     const EmulatedTensorMap emulated = encode_tensor_map(map, launch.buffers[static_cast<size_t>(map.buffer)]);
     int64_t last = map.element_bytes - 1;

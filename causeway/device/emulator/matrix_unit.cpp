@@ -72,7 +72,7 @@ class LaneElements {
   std::array<float, 8> values_;
 };
 
-// c += a b, in float; Wide is a type in which products of elements are exact where they do not underflow.
+// c += a b, in float; Wide is a type in which MMAs of elements are exact where they do not underflow.
 template <class Wide, int kDepth>
 void multiply_tile(float (&c)[kTile][kTile], const float (&a)[kTile][kDepth], const float (&b)[kDepth][kTile],
                    int depth) {
@@ -239,8 +239,10 @@ int SharedOperand::offset(int line, int k, int element_bytes, bool transposed) c
                         swizzle_bytes);
 }
 
-int warpgroup_product_row(int thread, int index) { return thread % 128 / 32 * 16 + thread % 32 / 4 + (index & 2) * 4; }
-int warpgroup_product_column(int thread, int index) { return index / 4 * 8 + thread % 4 * 2 + (index & 1); }
+int warpgroup_accumulator_row(int thread, int index) {
+  return thread % 128 / 32 * 16 + thread % 32 / 4 + (index & 2) * 4;
+}
+int warpgroup_accumulator_column(int thread, int index) { return index / 4 * 8 + thread % 4 * 2 + (index & 1); }
 
 void multiply_dense(float* c, const float* a, const float* b, int columns, int depth) {
   for (int row = 0; row < 64; ++row) {

@@ -1,4 +1,4 @@
-// Tensor maps as the emulator's kernels see them, and the boxes that the tensor copy engine moves through them
+// Tensor maps as the emulator's kernels see them, and the boxes that TMA moves through them
 // (cuTensorMapEncodeTiled; PTX ISA, "Tensors").
 #pragma once
 

@@ -9,7 +9,7 @@ namespace causeway::device {
 namespace {
 
 // The eight bytes: a mark in the uppermost four bits, the phase, the arrivals, the bytes.
-constexpr uint64_t kTransferBarrierMark = 0xb;
+constexpr uint64_t kMbarrierMark = 0xb;
 constexpr int kCountBits = 19;
 constexpr int kByteBits = 21;
 constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
@@ -18,22 +18,21 @@ constexpr int64_t kMostBytes = (int64_t{1} << (kByteBits - 1)) - 1;
 
 }  // namespace
 
-int TransferBarriers::offset_of(const void* barrier) {
+int Mbarriers::offset_of(const void* barrier) {
   const std::span<std::byte> shared = host_.shared(host_.block_rank());
   const auto offset = static_cast<const std::byte*>(barrier) - shared.data();
   if (offset < 0 || offset + 8 > static_cast<ptrdiff_t>(shared.size()) || offset % 8 != 0) {
-    host_.fail(
-        fmt::format("the transfer barrier at shared memory {:#x} is misaligned or outside of the block's {} bytes",
-                    offset, shared.size()));
+    host_.fail(fmt::format("the mbarrier at shared memory {:#x} is misaligned or outside of the block's {} bytes",
+                           offset, shared.size()));
   }
   return static_cast<int>(offset);
 }
 
-TransferBarriers::State TransferBarriers::load(int block_rank, int offset) {
+Mbarriers::State Mbarriers::load(int block_rank, int offset) {
   uint64_t word = 0;
   std::memcpy(&word, host_.shared(block_rank).data() + offset, sizeof(word));
   State state;
-  state.valid = word >> 60 == kTransferBarrierMark;
+  state.valid = word >> 60 == kMbarrierMark;
   state.phase = static_cast<int>(word >> 59 & 1);
   state.expected = static_cast<int>(word >> (kByteBits + kCountBits) & kCountMask);
   state.pending = static_cast<int>(word >> kByteBits & kCountMask);
@@ -41,35 +40,35 @@ TransferBarriers::State TransferBarriers::load(int block_rank, int offset) {
   return state;
 }
 
-void TransferBarriers::store(int block_rank, int offset, const State& state) {
-  const uint64_t word = kTransferBarrierMark << 60 | static_cast<uint64_t>(state.phase) << 59 |
+void Mbarriers::store(int block_rank, int offset, const State& state) {
+  const uint64_t word = kMbarrierMark << 60 | static_cast<uint64_t>(state.phase) << 59 |
                         static_cast<uint64_t>(state.expected) << (kByteBits + kCountBits) |
                         static_cast<uint64_t>(state.pending) << kByteBits |
                         static_cast<uint64_t>(state.bytes + kMostBytes);
   std::memcpy(host_.shared(block_rank).data() + offset, &word, sizeof(word));
 }
 
-TransferBarriers::State TransferBarriers::initialised(int block_rank, int offset) {
+Mbarriers::State Mbarriers::initialised(int block_rank, int offset) {
   const State state = load(block_rank, offset);
   if (!state.valid) {
-    host_.fail(fmt::format("the transfer barrier at shared memory {:#x} of block {} of the cluster is not initialised",
-                           offset, block_rank));
+    host_.fail(fmt::format("the mbarrier at shared memory {:#x} of block {} of the cluster is not initialised", offset,
+                           block_rank));
   }
   return state;
 }
 
-std::string TransferBarriers::describe(int block_rank, int offset, const State& state) const {
+std::string Mbarriers::describe(int block_rank, int offset, const State& state) const {
   return fmt::format(
-      "the transfer barrier at shared memory {:#x} of block {} of the cluster (phase parity {}, {} of {} arrivals "
+      "the mbarrier at shared memory {:#x} of block {} of the cluster (phase parity {}, {} of {} arrivals "
       "missing, "
       "{} bytes outstanding)",
       offset, block_rank, state.phase, state.pending, state.expected, state.bytes);
 }
 
-void TransferBarriers::init(void* barrier, int arrivals) {
+void Mbarriers::init(void* barrier, int arrivals) {
   const int offset = offset_of(barrier);
   if (arrivals < 1 || arrivals > static_cast<int>(kCountMask)) {
-    host_.fail(fmt::format("a transfer barrier cannot count {} arrivals", arrivals));
+    host_.fail(fmt::format("a mbarrier cannot count {} arrivals", arrivals));
   }
   State state;
   state.expected = state.pending = arrivals;
@@ -77,12 +76,12 @@ void TransferBarriers::init(void* barrier, int arrivals) {
   unfenced_.insert({host_.block_rank(), offset});
 }
 
-void TransferBarriers::init_fence() {
+void Mbarriers::init_fence() {
   const int rank = host_.block_rank();
   std::erase_if(unfenced_, [&](const auto& barrier) { return barrier.first == rank; });
 }
 
-void TransferBarriers::count(int block_rank, int offset, int arrivals, int64_t announced, int64_t written) {
+void Mbarriers::count(int block_rank, int offset, int arrivals, int64_t announced, int64_t written) {
   State state = initialised(block_rank, offset);
   if (arrivals > state.pending) {
     host_.fail(fmt::format("too many arrivals at {}", describe(block_rank, offset, state)));
@@ -99,11 +98,9 @@ void TransferBarriers::count(int block_rank, int offset, int arrivals, int64_t a
   store(block_rank, offset, state);
 }
 
-void TransferBarriers::expect_bytes(void* barrier, int bytes) {
-  count(host_.block_rank(), offset_of(barrier), 1, bytes, 0);
-}
+void Mbarriers::expect_bytes(void* barrier, int bytes) { count(host_.block_rank(), offset_of(barrier), 1, bytes, 0); }
 
-void TransferBarriers::arrive(void* barrier, int block_rank) {
+void Mbarriers::arrive(void* barrier, int block_rank) {
   const int offset = offset_of(barrier);
   if (block_rank < 0 || block_rank >= host_.cluster_size()) {
     host_.fail(fmt::format("arrival at a barrier of block {} of a cluster of {}", block_rank, host_.cluster_size()));
@@ -115,12 +112,12 @@ void TransferBarriers::arrive(void* barrier, int block_rank) {
   count(block_rank, offset, 1, 0, 0);
 }
 
-bool TransferBarriers::test(void* barrier, int parity) {
+bool Mbarriers::test(void* barrier, int parity) {
   if (parity != 0 && parity != 1) host_.fail(fmt::format("barrier_test() for parity {}, which is not 0 or 1", parity));
   return initialised(host_.block_rank(), offset_of(barrier)).phase != parity;
 }
 
-void TransferBarriers::wait(void* barrier, int parity) {
+void Mbarriers::wait(void* barrier, int parity) {
   const int rank = host_.block_rank();
   const int offset = offset_of(barrier);
   if (parity != 0 && parity != 1) host_.fail(fmt::format("barrier_wait() for parity {}, which is not 0 or 1", parity));
@@ -132,7 +129,7 @@ void TransferBarriers::wait(void* barrier, int parity) {
                    });
 }
 
-int TransferBarriers::offset_for_transfer(const void* barrier) {
+int Mbarriers::offset_for_transfer(const void* barrier) {
   const int offset = offset_of(barrier);
   const State state = initialised(host_.block_rank(), offset);
   if (unfenced_.contains({host_.block_rank(), offset})) {
@@ -142,9 +139,9 @@ int TransferBarriers::offset_for_transfer(const void* barrier) {
   return offset;
 }
 
-void TransferBarriers::complete_bytes(int block_rank, int offset, int bytes) { count(block_rank, offset, 0, 0, bytes); }
+void Mbarriers::complete_bytes(int block_rank, int offset, int bytes) { count(block_rank, offset, 0, 0, bytes); }
 
-TransferBarriers::Named& TransferBarriers::arrive_named(int id, int threads) {
+Mbarriers::Named& Mbarriers::arrive_named(int id, int threads) {
   if (id < 1 || id > 15) host_.fail(fmt::format("named barrier {} is not in 1..15; 0 is block_barrier()'s", id));
   if (threads < 32 || threads % 32 != 0) {
     host_.fail(fmt::format("named barrier {} for {} threads, which is not a multiple of 32", id, threads));
@@ -161,7 +158,7 @@ TransferBarriers::Named& TransferBarriers::arrive_named(int id, int threads) {
   return named;
 }
 
-void TransferBarriers::named_sync(int id, int threads) {
+void Mbarriers::named_sync(int id, int threads) {
   const auto found = named_.find({host_.block_rank(), id});
   const uint64_t before = found == named_.end() ? 0 : found->second.generation;
   const Named& named = arrive_named(id, threads);
@@ -169,6 +166,6 @@ void TransferBarriers::named_sync(int id, int threads) {
                    [&] { return fmt::format("named_barrier({}, {}), {} arrived", id, threads, named.arrived); });
 }
 
-void TransferBarriers::named_arrive(int id, int threads) { arrive_named(id, threads); }
+void Mbarriers::named_arrive(int id, int threads) { arrive_named(id, threads); }
 
 }  // namespace causeway::device

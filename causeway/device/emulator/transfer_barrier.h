@@ -14,9 +14,9 @@ namespace causeway::device {
 
 // The mbarriers and named barriers of a cluster. An mbarrier's state is in its eight bytes of shared memory; it is
 // named by the rank of its block and its offset there.
-class TransferBarriers {
+class Mbarriers {
  public:
-  explicit TransferBarriers(AsyncHost& host) : host_(host) {}
+  explicit Mbarriers(AsyncHost& host) : host_(host) {}
 
   void init(void* barrier, int arrivals);
   void init_fence();
@@ -28,7 +28,7 @@ class TransferBarriers {
   // Where a barrier of the running thread's block lies. Fails unless it was initialised, and its initialisation made
   // visible to others, there.
   int offset_for_transfer(const void* barrier);
-  // Bytes that the tensor copy engine has written.
+  // Bytes that TMA has written.
   void complete_bytes(int block_rank, int offset, int bytes);
 
   void named_sync(int id, int threads);

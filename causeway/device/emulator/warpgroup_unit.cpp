@@ -63,7 +63,7 @@ std::shared_ptr<WarpgroupUnit::Sum> WarpgroupUnit::sum_of(Warpgroup& group, void
     float* c = lane(lanes, thread).c;
     sum->lanes.push_back(c);
     for (int i = 0; i < first.columns / 2; ++i) {
-      const int place = warpgroup_product_row(thread, i) * first.columns + warpgroup_product_column(thread, i);
+      const int place = warpgroup_accumulator_row(thread, i) * first.columns + warpgroup_accumulator_column(thread, i);
       // Without accumulation the registers may hold anything.
       if (first.accumulate != 0) sum->values[static_cast<size_t>(place)] = c[i];
       c[i] = std::numeric_limits<float>::quiet_NaN();
@@ -116,7 +116,7 @@ void WarpgroupUnit::commit() {
 void WarpgroupUnit::wait(int groups) {
   Warpgroup& group = current();
   while (group.groups.size() > static_cast<size_t>(groups)) {
-    for (const ProductPointer& product : group.groups.front()) {
+    for (const WgmmaPointer& product : group.groups.front()) {
       compute_until(group, *product);
       --product->sum->open;
     }
@@ -126,7 +126,7 @@ void WarpgroupUnit::wait(int groups) {
     if (sum->open > 0) return false;
     for (int thread = 0; thread < kWarpgroupThreads; ++thread) {
       for (int i = 0; i < sum->columns / 2; ++i) {
-        const int place = warpgroup_product_row(thread, i) * sum->columns + warpgroup_product_column(thread, i);
+        const int place = warpgroup_accumulator_row(thread, i) * sum->columns + warpgroup_accumulator_column(thread, i);
         sum->lanes[static_cast<size_t>(thread)][i] = sum->values[static_cast<size_t>(place)];
       }
     }
@@ -144,7 +144,7 @@ void WarpgroupUnit::thread_ended() {
 
 void WarpgroupUnit::compute_until(Warpgroup& group, const Product& product) {
   while (!product.done) {
-    const ProductPointer next = group.queue.front();
+    const WgmmaPointer next = group.queue.front();
     group.queue.pop_front();
     compute(*next);
     next->done = true;

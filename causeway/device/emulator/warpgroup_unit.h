@@ -1,5 +1,5 @@
 // wgmma, the matrix instructions of four waves on Hopper (PTX ISA, "Asynchronous warpgroup-level matrix instructions").
-// From the moment a product is issued until the wait that covers it, its accumulators hold poison; the operands are
+// From the moment an MMA is issued until the wait that covers it, its accumulators hold poison; the operands are
 // read from shared memory at a random moment in between, through the asynchronous proxy.
 #pragma once
 
@@ -36,7 +36,7 @@ class WarpgroupUnit {
     std::vector<float*> lanes;
     std::vector<float> values;  // 64 x columns
     int columns = 0;
-    int open = 0;  // products not yet covered by a wait
+    int open = 0;  // MMAs not yet covered by a wait
   };
   struct Product {
     int warpgroup = 0;
@@ -49,13 +49,13 @@ class WarpgroupUnit {
     bool clears = false;  // C = A B, not C += A B
     bool done = false;
   };
-  using ProductPointer = std::shared_ptr<Product>;
+  using WgmmaPointer = std::shared_ptr<Product>;
   struct Warpgroup {
     bool fenced = false;
     std::vector<std::shared_ptr<Sum>> sums;
-    std::deque<ProductPointer> queue;  // to be computed, in order
-    std::vector<ProductPointer> open;
-    std::deque<std::vector<ProductPointer>> groups;
+    std::deque<WgmmaPointer> queue;  // to be computed, in order
+    std::vector<WgmmaPointer> open;
+    std::deque<std::vector<WgmmaPointer>> groups;
   };
 
   Warpgroup& current() { return warpgroups_[{host_.block_rank(), host_.thread() / kWarpgroupThreads}]; }

@@ -94,7 +94,7 @@ CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<f16>& a, const
       Accumulator, __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(Words, a), __builtin_bit_cast(Words, b),
                                                          __builtin_bit_cast(MatrixSum, c), 0, 0, 0));
 }
-// Four products of depth 4, k = lane / 16 in each (v_mfma_f32_16x16x4f32): the k of A and B may be permuted alike.
+// Four MMAs of depth 4, k = lane / 16 in each (v_mfma_f32_16x16x4f32): the k of A and B may be permuted alike.
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<float>& a, const FragmentB<float>& b) {
   MatrixSum sum = __builtin_bit_cast(MatrixSum, c);
 #pragma clang loop unroll(full)
@@ -103,7 +103,7 @@ CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<float>& a, con
 }
 
 #if CAUSEWAY_AMD == 0x942
-// Two products of depth 8 (v_mfma_f32_16x16x8_xf32), two neighbouring k of the lane's four in each.
+// Two MMAs of depth 8 (v_mfma_f32_16x16x8_xf32), two neighbouring k of the lane's four in each.
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<tf32>& a, const FragmentB<tf32>& b) {
   typedef Vector<float, 2> Pair;
   MatrixSum sum = __builtin_bit_cast(MatrixSum, c);

@@ -185,7 +185,7 @@ class Forward {
     }
   }
 
-  // Products of the tile from `key` on to weights.
+  // MMAs of the tile from `key` on to weights.
   CAUSEWAY_INLINE void soften_tile(Accumulator (&scores)[kBlocks][kOthers], int64_t key, bool masked) {
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
     const bool ends = key + P::kKeyTile > p.key_length || (P::kHasScore && first_line_ + 16 * kBlocks > p.query_length);
@@ -205,7 +205,7 @@ class Forward {
     }
   }
 
-  // modified(product, t, s).
+  // modified(MMA, t, s).
   template <class F>
   CAUSEWAY_INLINE void modify(Accumulator (&scores)[kOthers], int r, int64_t key, F modified) const {
     const int32_t first_line = static_cast<int32_t>(first_line_) + 16 * r;

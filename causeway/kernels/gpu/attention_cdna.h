@@ -1,14 +1,14 @@
 // Attention on CDNA 2 and CDNA 3, forward, for the Problem that attention.h describes with heads of 64 or 128 elements
 // of two bytes whose keys and values lie in memory as rows: two rows of four waves, one of each row on every SIMD, are
-// half a turn apart, so that one multiplies while the other takes exponentials, as the products of matmul_cdna.h do.
-// Between those a wave has a tile's scores in registers, so that the products with its values come a turn after those
+// half a turn apart, so that one multiplies while the other takes exponentials, as the MMAs of gemm_cdna.h do.
+// Between those a wave has a tile's scores in registers, so that the MMAs with its values come a turn after those
 // with its keys, together with those with the next tile's keys: slice s in shared memory is the keys of tile s and the
 // values of tile s - 1, and there are two of them.
 //
 //   turn        row 0                                       row 1
-//   2 s         products with values s - 1 and keys s       exponentials of tile s - 1, stores its part of slice s + 1,
+//   2 s         MMAs with values s - 1 and keys s       exponentials of tile s - 1, stores its part of slice s + 1,
 //                                                           asks device memory for its part of s + 2
-//   2 s + 1     exponentials of tile s, stores its part     products with values s - 1 and keys s
+//   2 s + 1     exponentials of tile s, stores its part     MMAs with values s - 1 and keys s
 //               of slice s + 1, asks for s + 2
 #pragma once
 
@@ -18,7 +18,7 @@
 namespace attention_tile {
 
 template <class P>
-class ForwardInTurns : Forward<P, OthersInPairs> {
+class ForwardPingPong : Forward<P, OthersInPairs> {
   using Base = Forward<P, OthersInPairs>;
   using T = typename P::Operand;
   using Base::b_, Base::first_line_, Base::h_, Base::kv_head_, Base::output_, Base::p, Base::queries_;
@@ -31,7 +31,7 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
   static_assert(P::kDirectK && P::kDirectV && kValuePairs <= kThreads && kKeyPieces >= 1);
 
  public:
-  CAUSEWAY_INLINE ForwardInTurns(const P& problem, int task) : Base(problem, task) {}
+  CAUSEWAY_INLINE ForwardPingPong(const P& problem, int task) : Base(problem, task) {}
 
   CAUSEWAY_INLINE void run() {
     load_queries();
@@ -46,7 +46,7 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
     int key = next_keys_ = next_tile(0), stage = 0;
     next_values_ = end;
     bool seen = false;  // the tile before has weights
-    begin_turns(row, [&] { fetch(); }, [&](int to) { put(to); });
+    begin_ping_pong(row, [&] { fetch(); }, [&](int to) { put(to); });
 #pragma clang loop unroll(disable)
     for (;;) {
       wave_priority<1>();
@@ -57,7 +57,7 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
         if (kind != 0) find_scores(stage);
       }
       wave_priority<0>();
-      turn_barrier_after_products();
+      ping_pong_barrier_after_mma();
       if (key >= end) break;
       seen = kind != 0;
       if (seen) {
@@ -105,7 +105,7 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
               T elements[kPieceElements];
 #pragma clang loop unroll(full)
               for (int e = 0; e < kPieceElements; ++e) elements[e] = to_operand<T>(p.load_q(b_, h_, t, first + e));
-              MatmulPiece piece;
+              GemmPiece piece;
               __builtin_memcpy(&piece, elements, 16);
               return piece;
             }
@@ -130,8 +130,8 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
     if (next_keys_ < p.key_length) next_keys_ = next_tile(next_keys_ + kKeys);
   }
   template <class Row>
-  CAUSEWAY_INLINE MatmulPiece piece_at(int key, Row row) const {
-    return key < p.key_length ? load_piece(row(key)) : MatmulPiece(0);
+  CAUSEWAY_INLINE GemmPiece piece_at(int key, Row row) const {
+    return key < p.key_length ? load_piece(row(key)) : GemmPiece(0);
   }
 
   CAUSEWAY_INLINE void put(int stage) const {
@@ -145,7 +145,7 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
                         held_values_);
   }
 
-  // Products of the wave's queries with a tile's keys.
+  // MMAs of the wave's queries with a tile's keys.
   CAUSEWAY_INLINE void find_scores(int stage) {
 #pragma clang loop unroll(full)
     for (int n = 0; n < kOthers; ++n)
@@ -164,7 +164,7 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
         });
   }
 
-  // Products of the tile's weights with its values.
+  // MMAs of the tile's weights with its values.
   CAUSEWAY_INLINE void add_values(int stage) {
     const CrossReader<kKeys, T> across(values(stage));
     load_ahead<kOthers / 2 * kInner, ValueFragment<T>>(
@@ -181,7 +181,7 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
   Accumulator scores_[kBlocks][kOthers];
   WeightFragment<T> weights_[kBlocks][kOthers];
   int next_keys_, next_values_;  // of the next slice to be fetched: the tiles' first keys
-  MatmulPiece held_keys_[kKeyPieces], held_values_[2];
+  GemmPiece held_keys_[kKeyPieces], held_values_[2];
 };
 
 }  // namespace attention_tile
@@ -189,5 +189,5 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
 // As gpu_attention_forward().
 template <class P>
 CAUSEWAY_INLINE void cdna_attention_forward(const P& problem, int task) {
-  attention_tile::ForwardInTurns<P>(problem, task).run();
+  attention_tile::ForwardPingPong<P>(problem, task).run();
 }

@@ -1,6 +1,6 @@
 // Attention on CDNA 2 and CDNA 3, backward, for heads of 64 or 128 elements of two bytes whose operands lie in memory
 // as rows: the two launches of attention_gradient.h, each with two rows of four waves in turns as attention_cdna.h has
-// them. A turn of products has those that sum what the turn of exponentials before gave over its tile's others, and
+// them. A turn of MMAs has those that sum what the turn of exponentials before gave over its tile's others, and
 // those of the lines with the next tile's: slice s in shared memory is tile s along heads' elements, for the latter,
 // and tile s - 1 across, for the former.
 #pragma once
@@ -21,10 +21,10 @@ struct OtherTile {
 //   row(which, line), other_row(which, tile, i)   addresses of rows of both operands, i counted from the first other
 //   lines(), others()                             how many there are
 //   next_tile(tile), is_tile(tile), kind(tile)
-//   load_statistics(tile)                         before a turn of products ends
-//   soften(tile, masked)                          products to weights
+//   load_statistics(tile)                         before a turn of MMAs ends
+//   soften(tile, masked)                          MMAs to weights
 template <class P, class Self, int kLineBlocks>
-class GradientInTurns {
+class GradientPingPong {
  protected:
   using T = typename P::Operand;
   static constexpr int kBlocks = kLineBlocks, kThreads = P::kWaves * kWaveWidth, kTile = P::kGradientTile;
@@ -36,7 +36,7 @@ class GradientInTurns {
   static_assert(sizeof(T) == 2 && P::kWaves == 8 && kTile == 32 && P::kHeadDim == kDim);
   static_assert(P::kDirectQ && P::kDirectK && P::kDirectV && P::kDirectGradient && 2 * kPairs <= kThreads);
 
-  CAUSEWAY_INLINE explicit GradientInTurns(const P& problem) : p(problem) {}
+  CAUSEWAY_INLINE explicit GradientPingPong(const P& problem) : p(problem) {}
 
   CAUSEWAY_INLINE void sum_up(OtherTile tile, OtherTile end) {
 #pragma clang loop unroll(full)
@@ -54,7 +54,7 @@ class GradientInTurns {
     crossing_ = end;
     bool seen = false;  // the tile before has weights
     int stage = 0;
-    begin_turns(row, [&] { fetch(); }, [&](int to) { put(to); });
+    begin_ping_pong(row, [&] { fetch(); }, [&](int to) { put(to); });
 #pragma clang loop unroll(disable)
     for (;;) {
       wave_priority<1>();
@@ -69,7 +69,7 @@ class GradientInTurns {
         }
       }
       wave_priority<0>();
-      turn_barrier_after_products();
+      ping_pong_barrier_after_mma();
       if (!more) break;
       seen = kind != 0;
       if (seen) self().soften(tile, P::kHasMask && kind == 1);
@@ -130,13 +130,13 @@ class GradientInTurns {
 #pragma clang loop unroll(full)
     for (int i = 0; i < 2; ++i)
       across_[i] = crosses(which) ? piece_at(which, crossing_, pair / kInRow * 2 + i, pair % kInRow * kPieceElements)
-                                  : MatmulPiece(0);
+                                  : GemmPiece(0);
     crossing_ = next_;
     if (self().is_tile(next_)) next_ = self().next_tile({next_.head, next_.first + kTile});
   }
-  CAUSEWAY_INLINE MatmulPiece piece_at(int which, const OtherTile& tile, int i, int d) const {
+  CAUSEWAY_INLINE GemmPiece piece_at(int which, const OtherTile& tile, int i, int d) const {
     return self().is_tile(tile) && tile.first + i < self().others() ? load_piece(self().other_row(which, tile, i) + d)
-                                                                    : MatmulPiece(0);
+                                                                    : GemmPiece(0);
   }
   CAUSEWAY_INLINE static bool crosses(int which) {
     return (which == 0 && Self::kSums[0]) || (which == 1 && Self::kSums[1]);
@@ -154,7 +154,7 @@ class GradientInTurns {
       put_across<kTile>(image(stage, 2 + which), pair / kInRow * 2, pair % kInRow * kPieceElements, across_);
   }
 
-  // Products of the wave's lines with a tile's others, of both operands.
+  // MMAs of the wave's lines with a tile's others, of both operands.
   CAUSEWAY_INLINE void multiply_lines(int stage) {
     constexpr int kSteps = kDim / 32;
 #pragma clang loop unroll(full)
@@ -205,18 +205,18 @@ class GradientInTurns {
   LineFragment<T> lines_[2][kBlocks][kInner];
   Accumulator sums_[2][kBlocks][kInner];
   OtherTile next_, crossing_;  // of the next slice to be fetched: the tile along, and the one across
-  MatmulPiece held_[kHeld], across_[2];
+  GemmPiece held_[kHeld], across_[2];
 };
 
 template <class P>
-class QueryGradientInTurns : GradientInTurns<P, QueryGradientInTurns<P>, 2> {
-  using Base = GradientInTurns<P, QueryGradientInTurns<P>, 2>;
+class QueryGradientPingPong : GradientPingPong<P, QueryGradientPingPong<P>, 2> {
+  using Base = GradientPingPong<P, QueryGradientPingPong<P>, 2>;
   friend Base;
   using Base::first_line_, Base::kBlocks, Base::kLines, Base::kOthers, Base::kTile, Base::p;
   using typename Base::T;
 
  public:
-  CAUSEWAY_INLINE QueryGradientInTurns(const P& problem, int task) : Base(problem) {
+  CAUSEWAY_INLINE QueryGradientPingPong(const P& problem, int task) : Base(problem) {
     const int64_t blocks = (p.query_length + kLines - 1) / kLines;
     const TileOfHead own(task, p.batch * p.query_heads, blocks);
     first_query_ = (blocks - 1 - own.tile) * kLines;
@@ -279,7 +279,7 @@ class QueryGradientInTurns : GradientInTurns<P, QueryGradientInTurns<P>, 2> {
               pair_gradient<kModified>(p, this->products_[0][r][n].v[i], this->products_[1][r][n].v[i], shift_[r],
                                        delta_[r], b_, h_, static_cast<int32_t>(this->own_line(r)),
                                        tile.first + OthersInPairs::of(n, i), masked)
-                  .dproduct;
+                  .dqk;
         set_weights(this->weights_[0][r][n], gradients);
       }
   }
@@ -290,15 +290,15 @@ class QueryGradientInTurns : GradientInTurns<P, QueryGradientInTurns<P>, 2> {
 
 // kForKeys, kForValues: which of the two sums to compute.
 template <class P, bool kForKeys, bool kForValues>
-class KeyGradientInTurns
-    : GradientInTurns<P, KeyGradientInTurns<P, kForKeys, kForValues>, cdna_attention_key_blocks(P::kDimPadded)> {
-  using Base = GradientInTurns<P, KeyGradientInTurns, cdna_attention_key_blocks(P::kDimPadded)>;
+class KeyGradientPingPong
+    : GradientPingPong<P, KeyGradientPingPong<P, kForKeys, kForValues>, cdna_attention_key_blocks(P::kDimPadded)> {
+  using Base = GradientPingPong<P, KeyGradientPingPong, cdna_attention_key_blocks(P::kDimPadded)>;
   friend Base;
   using Base::first_line_, Base::kBlocks, Base::kLines, Base::kOthers, Base::kTile, Base::p;
   using typename Base::T;
 
  public:
-  CAUSEWAY_INLINE KeyGradientInTurns(const P& problem, int task) : Base(problem) {
+  CAUSEWAY_INLINE KeyGradientPingPong(const P& problem, int task) : Base(problem) {
     // The first keys are seen by the most queries under a causal mask: they start first.
     const TileOfHead own(task, p.batch * p.kv_heads, (p.key_length + kLines - 1) / kLines);
     first_key_ = own.tile * kLines;
@@ -373,7 +373,7 @@ class KeyGradientInTurns
               p, this->products_[0][r][n].v[i], this->products_[1][r][n].v[i], weight_shift(lse_[4 * n + i]),
               delta_[4 * n + i], b_, tile.head, tile.first + OthersInPairs::of(n, i),
               static_cast<int32_t>(this->own_line(r)), masked);
-          gradients.v[i] = pair.dproduct;
+          gradients.v[i] = pair.dqk;
           weights.v[i] = pair.weight;
         }
         set_weights(this->weights_[0][r][n], gradients);
@@ -392,11 +392,11 @@ class KeyGradientInTurns
 // One block of a launch of batch * query_heads * ceil(query_length / 256).
 template <class P>
 CAUSEWAY_INLINE void cdna_attention_query_gradient(const P& problem, int task) {
-  attention_tile::QueryGradientInTurns<P>(problem, task).run();
+  attention_tile::QueryGradientPingPong<P>(problem, task).run();
 }
 
 // One block of a launch of batch * kv_heads * ceil(key_length / (128 cdna_attention_key_blocks())).
 template <bool kForKeys, bool kForValues, class P>
 CAUSEWAY_INLINE void cdna_attention_key_gradient(const P& problem, int task) {
-  attention_tile::KeyGradientInTurns<P, kForKeys, kForValues>(problem, task).run();
+  attention_tile::KeyGradientPingPong<P, kForKeys, kForValues>(problem, task).run();
 }

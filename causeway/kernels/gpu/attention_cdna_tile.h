@@ -7,7 +7,7 @@
 #include "causeway/kernels/gpu/attention_tile.h"
 #include "causeway/kernels/gpu/attention_tile_layout.h"
 #include "causeway/kernels/gpu/cdna.h"
-#include "causeway/kernels/gpu/matmul.h"
+#include "causeway/kernels/gpu/gemm.h"
 
 namespace attention_tile {
 
@@ -30,7 +30,7 @@ CAUSEWAY_INLINE int row_place(int other, int d) {
   const int exchange = other % 4 + other / 8 % 2 * 4;
   return other * kDim + ((d / kPieceElements) ^ exchange) * kPieceElements + d % kPieceElements;
 }
-// The same, as a lane reads them for products with its lines: block n of 16 others, 32 elements from `step` on. Only
+// The same, as a lane reads them for MMAs with its lines: block n of 16 others, 32 elements from `step` on. Only
 // the exchange of one 32 elements with the next differs by more than a constant.
 template <int kDim, class T>
 struct RowReader {
@@ -40,7 +40,7 @@ struct RowReader {
     from[0] = rows + row_place<kDim>(other, d);
     from[1] = rows + row_place<kDim>(other, d + 32);
   }
-  CAUSEWAY_INLINE MatmulPiece load(int n, int step) const {
+  CAUSEWAY_INLINE GemmPiece load(int n, int step) const {
     return load_piece(from[step % 2] + OthersInPairs::of_block(n) * kDim + step / 2 * 64);
   }
 };
@@ -63,7 +63,7 @@ struct CrossReader {
     for (int i = 0; i < kExchanges; ++i)
       from[i] = across + cross_place<kOthers>(other, 16 * i + line) - 16 * i * kOthers;
   }
-  CAUSEWAY_INLINE MatmulPiece load(int n, int d) const {
+  CAUSEWAY_INLINE GemmPiece load(int n, int d) const {
     // 32 others further change the same bit of the exchange as 32 elements do.
     return load_piece(from[(d + 2 * n) % kExchanges] + d * 16 * kOthers);
   }
@@ -71,7 +71,7 @@ struct CrossReader {
 
 // Two others' pieces from element d on, across.
 template <int kOthers, class T>
-CAUSEWAY_INLINE void put_across(T* across, int other, int d, const MatmulPiece (&held)[2]) {
+CAUSEWAY_INLINE void put_across(T* across, int other, int d, const GemmPiece (&held)[2]) {
   T pieces[2][kPieceElements];
   __builtin_memcpy(pieces, held, sizeof(pieces));
 #pragma clang loop unroll(full)
@@ -81,21 +81,21 @@ CAUSEWAY_INLINE void put_across(T* across, int other, int d, const MatmulPiece (
   }
 }
 
-// A row's fragments for products along a head's elements, exchanged as those of others are: of each 32 elements a lane
+// A row's fragments for MMAs along a head's elements, exchanged as those of others are: of each 32 elements a lane
 // has eight neighbours.
 template <class Row, class Fragment, int kInner>
 CAUSEWAY_INLINE void load_line_fragments(Row row, Fragment (&fragments)[kInner]) {
 #pragma clang loop unroll(full)
   for (int d = 0; d < kInner; d += 2) {
-    const MatmulPiece piece = row(16 * d + lane_index() / 16 * kPieceElements);
+    const GemmPiece piece = row(16 * d + lane_index() / 16 * kPieceElements);
     __builtin_memcpy(&fragments[d], &piece, sizeof(piece));
   }
 }
 
-// Before the first turn: slice 0 is stored, and each row of waves is as far as its first turn of products asks, row 1 a
+// Before the first turn: slice 0 is stored, and each row of waves is as far as its first turn of MMAs asks, row 1 a
 // turn later. fetch() brings a thread's part of the next slice into registers, put(stage) stores what it brought.
 template <class Fetch, class Put>
-CAUSEWAY_INLINE void begin_turns(int row, Fetch fetch, Put put) {
+CAUSEWAY_INLINE void begin_ping_pong(int row, Fetch fetch, Put put) {
   fetch();
   put(0);
   fetch();
@@ -112,8 +112,8 @@ CAUSEWAY_INLINE void begin_turns(int row, Fetch fetch, Put put) {
 template <int kCount, class Fragment, class Load, class Multiply>
 CAUSEWAY_INLINE void load_ahead(Load load, Multiply multiply) {
   constexpr int kTogether = 2;
-  static_assert(kCount % kTogether == 0 && 2 * sizeof(Fragment) == sizeof(MatmulPiece));
-  MatmulPiece pieces[2][kTogether];
+  static_assert(kCount % kTogether == 0 && 2 * sizeof(Fragment) == sizeof(GemmPiece));
+  GemmPiece pieces[2][kTogether];
 #pragma clang loop unroll(full)
   for (int i = 0; i < kTogether; ++i) pieces[0][i] = load(i);
 #pragma clang loop unroll(full)

@@ -24,15 +24,15 @@ constexpr int kGradientLineElements = 16 * P::kWaves * row_stride<typename P::Op
 // Of a line, what exp2 takes off its scores; a query that sees nothing has no weights.
 CAUSEWAY_INLINE float weight_shift(float lse) { return lse == -kInfinity ? -kInfinity : -lse * kLog2E; }
 
-// A weight and the gradient of its score, from a product of query and key and from dout . v; the scale of scores is
+// A weight and the gradient of its score, from an MMA of query and key and from dout . v; the scale of scores is
 // left for the end.
 struct PairGradient {
-  float weight, dproduct;
+  float weight, dqk;
 };
 // What is done to the scores of a tile: nothing, the score function where all is seen and inside, the mask where all is
 // inside and there is no such function, or whatever there is: that function, the mask, the ends.
 enum class Modified { kNot, kByScore, kByMask, kByAll };
-// The gradient of the product of query and key from the weight, but for what a score function multiplies it by.
+// The gradient of the MMA of query and key from the weight, but for what a score function multiplies it by.
 CAUSEWAY_INLINE float product_gradient(float weight, float dweight, float delta) { return weight * (dweight - delta); }
 
 // The weight alone, where the gradient of a score does not depend on it: there is no score function, or one that adds
@@ -63,18 +63,18 @@ CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dwei
   } else if constexpr (kModified == Modified::kByScore) {
     const float x = product * p.scale;
     const float weight = fast_exp2(__builtin_fmaf(p.score(b, h, t, s, x), kLog2E, shift));
-    const float dproduct = weight * (dweight - delta) * p.score_gradient(b, h, t, s, x);
+    const float dqk = weight * (dweight - delta) * p.score_gradient(b, h, t, s, x);
     // A score of -inf takes no part, whatever its function's gradient is there.
-    return {weight, weight == 0.0f ? 0.0f : dproduct};
+    return {weight, weight == 0.0f ? 0.0f : dqk};
   } else {
     const float x = modified_score(p, product, b, h, t, s, masked);
     const float weight = x == -kInfinity ? 0.0f : fast_exp2(x + shift);
-    float dproduct = weight * (dweight - delta);
+    float dqk = weight * (dweight - delta);
     if constexpr (P::kHasScore) {
       const int32_t queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
-      dproduct *= p.score_gradient(b, h, t < queries ? t : queries - 1, s < keys ? s : keys - 1, product * p.scale);
+      dqk *= p.score_gradient(b, h, t < queries ? t : queries - 1, s < keys ? s : keys - 1, product * p.scale);
     }
-    return {weight, weight == 0.0f ? 0.0f : dproduct};
+    return {weight, weight == 0.0f ? 0.0f : dqk};
   }
 }
 
@@ -158,7 +158,7 @@ class GradientBlock {
     }
   }
 
-  // Products of the wave's lines of operand `which` with 16 others.
+  // MMAs of the wave's lines of operand `which` with 16 others.
   CAUSEWAY_INLINE Accumulator product(int which, const T* others) const {
     Accumulator result{};
 #pragma clang loop unroll(full)
@@ -322,7 +322,7 @@ class QueryGradient : GradientBlock<P> {
         gradients.v[i] = pair_gradient<kModified>(p, scores.v[i], dweights.v[i], shift_[slot], delta_[slot], b_, h_,
                                                   static_cast<int32_t>(first_line_) + line_of_slot(slot),
                                                   static_cast<int32_t>(key) + 16 * n + other_of(i), masked)
-                             .dproduct;
+                             .dqk;
       }
       this->accumulate(sums_, gradients, keys);
     }
@@ -458,7 +458,7 @@ class KeyGradient : GradientBlock<P> {
             static_cast<int32_t>(at.query) + other, static_cast<int32_t>(first_line_) + line_of_slot(line_slot(i)),
             masked);
         scores.v[i] = pair.weight;
-        dweights.v[i] = pair.dproduct;
+        dweights.v[i] = pair.dqk;
       }
       if constexpr (kForValues) this->accumulate(dv_, scores, out_gradients);
       if constexpr (kForKeys) this->accumulate(dk_, dweights, queries);

@@ -1,8 +1,8 @@
 // Attention on Hopper (sm_90a), forward, for the problem that attention.h describes, with operands of 16 bits and heads
-// of 64 or 128 elements: one warpgroup has the copy engine bring tiles of queries, keys and values into rings in shared
-// memory, the others have 64 queries each and multiply by wgmma. The products of scores of the next tile are asked for
+// of 64 or 128 elements: one warpgroup has TMA bring tiles of queries, keys and values into rings in shared
+// memory, the others have 64 queries each and multiply by wgmma. The MMAs of scores of the next tile are asked for
 // before those of this one's weights and values (FlashAttention-3, Shah et al., arXiv 2407.08608), beside which it is
-// found out what makes weights of the scores; exponentials run beside the other warpgroups' products. Blocks are
+// found out what makes weights of the scores; exponentials run beside the other warpgroups' MMAs. Blocks are
 // persistent: the tiles of a block's next task are on their way while those of the one before are worked on.
 //
 // The problem P provides, in place of kWaves, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and its like,
@@ -25,9 +25,9 @@ struct ForwardShared {
   T queries[P::kQueryStages][P::kQueryTile * P::kHeadDim];
   T keys[P::kStages][P::kKeyTile * P::kHeadDim];
   T values[P::kStages][P::kKeyTile * P::kHeadDim];
-  TransferBarrier queries_full[P::kQueryStages], queries_empty[P::kQueryStages];
-  TransferBarrier keys_full[P::kStages], keys_empty[P::kStages];
-  TransferBarrier values_full[P::kStages], values_empty[P::kStages];
+  Mbarrier queries_full[P::kQueryStages], queries_empty[P::kQueryStages];
+  Mbarrier keys_full[P::kStages], keys_empty[P::kStages];
+  Mbarrier values_full[P::kStages], values_empty[P::kStages];
   TaskNote tasks[P::kQueryStages];
   TileNote notes[P::kStages];
 };
@@ -60,7 +60,7 @@ class ForwardCopier : Copier<P> {
 #pragma clang loop unroll(disable)
     for (int32_t number = 0;; ++number) {
       const int stage = number % P::kQueryStages;
-      TransferBarrier* full = &shared_.queries_full[stage];
+      Mbarrier* full = &shared_.queries_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.queries_empty[stage], number / P::kQueryStages % 2 ^ 1);
       if (this->leads()) {
@@ -101,7 +101,7 @@ class ForwardCopier : Copier<P> {
     do {
       note = plan.take();
       if ((note.kinds & kLastTile) != 0) before_last();
-      TransferBarrier* full = &shared_.keys_full[ring.stage];
+      Mbarrier* full = &shared_.keys_full[ring.stage];
       barrier_wait(&shared_.keys_empty[ring.stage], ring.parity ^ 1);
       if (this->leads()) {
         shared_.notes[ring.stage] = note;
@@ -216,7 +216,7 @@ class Forward {
         leave_keys();
         const bool arrived = test_tile();
         exponents = find_exponents(scores, maximum);
-        // Before the wait for the products of weights, which are done by then: the assembler moves waits up to the
+        // Before the wait for the MMAs of weights, which are done by then: the assembler moves waits up to the
         // beginning of their piece of code without branches.
         follows = tile_follows(arrived);
         warpgroup_wait<0>();
@@ -240,7 +240,7 @@ class Forward {
     multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
   }
 
-  // Warpgroups begin their products of a tile one after the other, so that one's softmax runs beside another's products
+  // Warpgroups begin their MMAs of a tile one after the other, so that one's softmax runs beside another's MMAs
   // (the ping-pong of FlashAttention-3). Each takes a turn at every tile.
   CAUSEWAY_INLINE void await_turn() { named_barrier(kFirstTurn + group_, 256); }
   CAUSEWAY_INLINE void pass_turn() {
@@ -379,7 +379,7 @@ class Forward {
     }
   }
 
-  // Of products, where the score function adds a multiple of the distance alone: exponents but for what is returned,
+  // Of MMAs, where the score function adds a multiple of the distance alone: exponents but for what is returned,
   // which belongs to the second row of each thread.
   CAUSEWAY_INLINE float add_distance(float (&scores)[kScores], int32_t key, const float (&maximum)[2]) const {
     const float factor = p.distance_factor(b_, h_) * kLog2E;
@@ -395,7 +395,7 @@ class Forward {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i) scores[i] += (i & 2) == 0 ? first : second;
   }
-  // modified(product, t, s).
+  // modified(MMA, t, s).
   template <class F>
   CAUSEWAY_INLINE void modify(float (&scores)[kScores], int32_t key, F modified) const {
     const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
@@ -412,7 +412,7 @@ class Forward {
   // The task is read again, so that registers need not keep it.
   CAUSEWAY_INLINE void finish(const float (&output)[kOutput], const float (&maximum)[2], const float (&sum)[2],
                               T* queries, const TaskNote& task) {
-    // Results take the place of this warpgroup's queries, which its last products have read.
+    // Results take the place of this warpgroup's queries, which its last MMAs have read.
     named_barrier(1 + group_, 128);
     const int32_t b = task.b, h = task.head;
     float inverse[2];

@@ -1,7 +1,7 @@
 // Attention on Hopper (sm_90a), backward, in the two launches that attention_gradient.h describes, with operands of 16
 // bits and heads of 64 or 128 elements. A block's warpgroups have 64 lines each, of queries in one launch and of keys
 // in the other, in two operands; another warpgroup copies tiles of the others, also in two operands. Scores and
-// gradients of weights are products of own lines and others; what follows from them stays in registers, where wgmma
+// gradients of weights are MMAs of own lines and others; what follows from them stays in registers, where wgmma
 // takes it as its left operand, so that nothing but operands passes through shared memory.
 //
 // The problem P provides, in place of kWaves, kStages, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and
@@ -48,8 +48,8 @@ struct GradientShared {
   T own[kOwn][2][kLines * P::kHeadDim];  // of two tasks
   T others[P::kGradientStages][2][P::kGradientTile * P::kHeadDim];
   float statistics[P::kGradientStages][2][P::kGradientTile];  // of queries: shift and delta
-  TransferBarrier own_full[2], own_empty[2];
-  TransferBarrier full[P::kGradientStages], empty[P::kGradientStages];
+  Mbarrier own_full[2], own_empty[2];
+  Mbarrier full[P::kGradientStages], empty[P::kGradientStages];
   TaskNote tasks[2];
   GradientTileNote notes[P::kGradientStages];
 };
@@ -76,7 +76,7 @@ class GradientCopier : Copier<P> {
 #pragma clang loop unroll(disable)
     for (int32_t number = 0;; ++number) {
       const int stage = number % Shared::kOwn;
-      TransferBarrier* full = &shared_.own_full[stage];
+      Mbarrier* full = &shared_.own_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.own_empty[stage], number / Shared::kOwn % 2 ^ 1);
       if (this->leads()) {
@@ -131,7 +131,7 @@ class GradientCopier : Copier<P> {
         delta[i] = inside ? p.load_delta(task.b, note.head, t) : 0.0f;
       }
     }
-    TransferBarrier* full = &shared_.full[ring_.stage];
+    Mbarrier* full = &shared_.full[ring_.stage];
     barrier_wait(&shared_.empty[ring_.stage], ring_.parity ^ 1);
     if (this->leads()) {
       shared_.notes[ring_.stage] = note;
@@ -157,7 +157,7 @@ class GradientCopier : Copier<P> {
       kQueries ? Base::template kLoadedBytes<kRows, P::kMapQ> + Base::template kLoadedBytes<kRows, P::kMapGradient>
                : Base::template kLoadedBytes<kRows, P::kMapK> + Base::template kLoadedBytes<kRows, P::kMapV>;
   template <int kRows, bool kQueries>
-  CAUSEWAY_INLINE void copy(T (*to)[kRows * P::kHeadDim], TransferBarrier* full, int32_t b, int32_t head,
+  CAUSEWAY_INLINE void copy(T (*to)[kRows * P::kHeadDim], Mbarrier* full, int32_t b, int32_t head,
                             int32_t first) const {
     if (this->leads()) {
       this->template load<kRows, kQueries ? P::kMapQ : P::kMapK>(to[0], full, b, head, first);
@@ -225,7 +225,7 @@ class GradientGroup {
     return false;
   }
 
-  // Hands back the tile before, when all but the newest kUnderWay groups of products are done.
+  // Hands back the tile before, when all but the newest kUnderWay groups of MMAs are done.
   template <int kUnderWay>
   CAUSEWAY_INLINE void leave_before() {
     warpgroup_wait<kUnderWay>();
@@ -233,7 +233,7 @@ class GradientGroup {
     before_ = -1;
   }
 
-  // Weights alone are computed beside the products that give their gradients, where nothing else needs the scores.
+  // Weights alone are computed beside the MMAs that give their gradients, where nothing else needs the scores.
   static constexpr bool kBeside = !P::kHasScore || P::kScoreIsShifted;
   // What is to be done to the scores of the tile at hand.
   static constexpr Modified kMasked = ScoreWork<P>::kMasked, kUnmasked = ScoreWork<P>::kUnmasked;
@@ -245,10 +245,10 @@ class GradientGroup {
   StageRing<2> own_;
   StageRing<P::kGradientStages> ring_;
   GradientTileNote note_ = {{0, 0}, 0, 0};
-  int before_ = -1;  // the stage that products under way may still read
+  int before_ = -1;  // the stage that MMAs under way may still read
 };
 
-// What is added to products of queries in rows and keys in columns before they become weights, in units of log2: the
+// What is added to MMAs of queries in rows and keys in columns before they become weights, in units of log2: the
 // row's shift and, where it shifts by distance, a multiple of that. `distance`: of the thread's first pair.
 template <bool kByDistance>
 class KeyShift {
@@ -365,7 +365,7 @@ class QueryGradient : GradientGroup<P> {
       ring_.advance();
     }
     this->template leave_before<0>();
-    // Results take the place of this warpgroup's queries, which its last products have read.
+    // Results take the place of this warpgroup's queries, which its last MMAs have read.
     named_barrier(1 + group_, 128);
     const float factors[2] = {p.scale, p.scale};
     store_lines<P, kLines>(sums, factors, own[0], group_, [&](int line, int d, const float(&values)[8]) {
@@ -375,7 +375,7 @@ class QueryGradient : GradientGroup<P> {
     });
   }
 
-  // Scores to weights, where the gradients of scores do not depend on these: beside the products that give the
+  // Scores to weights, where the gradients of scores do not depend on these: beside the MMAs that give the
   // gradients of weights.
   template <Modified kModified>
   CAUSEWAY_INLINE void weigh(float (&scores)[kOthers / 2], const float (&shift)[2], int32_t key, bool masked) const {
@@ -393,7 +393,7 @@ class QueryGradient : GradientGroup<P> {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
   }
-  // Scores to the gradients of products.
+  // Scores to the gradients of MMAs.
   template <Modified kModified>
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], const float (&dweights)[kOthers / 2],
                                      const float (&shift)[2], const float (&delta)[2], int32_t key, bool masked) const {
@@ -406,7 +406,7 @@ class QueryGradient : GradientGroup<P> {
       scores[i] =
           attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], shift_of(slot, column), delta[slot], b_,
                                                    head_, line + 8 * slot, other + column, masked)
-              .dproduct;
+              .dqk;
       // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
       if (kModified != Modified::kNot && i % 4 == 3) other = known_after(other, scores[i]);
     }
@@ -414,7 +414,7 @@ class QueryGradient : GradientGroup<P> {
 };
 
 // A number for each query of a tile, of those in this thread's columns. Where it is asked for before a wait for
-// products it is there when they are: shared memory answers late while operands are read from it.
+// MMAs it is there when they are: shared memory answers late while operands are read from it.
 template <int kOthers>
 CAUSEWAY_INLINE void load_columns(const float (&numbers)[kOthers], float (&own)[kOthers / 4]) {
 #pragma clang loop unroll(full)
@@ -425,7 +425,7 @@ CAUSEWAY_INLINE void load_columns(const float (&numbers)[kOthers], float (&own)[
 }
 
 // Scores of 64 keys and a tile of queries to weights, where the gradients of scores do not depend on these: beside the
-// products that give the gradients of weights. `shift`: of the thread's columns; `line`: its first key; `query`: the
+// MMAs that give the gradients of weights. `shift`: of the thread's columns; `line`: its first key; `query`: the
 // tile's first.
 template <Modified kModified, class P, int kColumns>
 CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[2 * kColumns], const float (&shift)[kColumns], int32_t b,
@@ -443,7 +443,7 @@ CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[2 * kColumns], const
 #pragma clang loop unroll(full)
   for (int i = 0; i < 2 * kColumns; ++i) scores[i] = computed_here(scores[i]);
 }
-// Scores to weights, gradients of weights to those of products.
+// Scores to weights, gradients of weights to those of MMAs.
 template <Modified kModified, class P, int kOthers>
 CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
                                         const float (&statistics)[2][kOthers], int32_t b, int32_t head, int32_t query,
@@ -457,7 +457,7 @@ CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2]
         p, scores[i], dweights[i], shift_of(statistics[0][other], slot, further), statistics[1][other], b, head,
         query + other, line + 8 * slot, masked);
     scores[i] = pair.weight;
-    dweights[i] = pair.dproduct;
+    dweights[i] = pair.dqk;
     // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
     if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
   }
@@ -540,7 +540,7 @@ class KeyGradient : GradientGroup<P> {
       release(&shared_.empty[ring_.stage]);
       ring_.advance();
     }
-    // Results take the place of this warpgroup's keys and values, which its last products have read.
+    // Results take the place of this warpgroup's keys and values, which its last MMAs have read.
     named_barrier(1 + group_, 128);
     const int32_t head = shared_.tasks[this->own_.stage].head;
     if constexpr (kForKeys) {

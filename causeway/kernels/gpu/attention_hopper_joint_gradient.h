@@ -1,6 +1,6 @@
-// Attention on Hopper (sm_90a), backward, in one pass over the pairs of queries and keys: five products where
+// Attention on Hopper (sm_90a), backward, in one pass over the pairs of queries and keys: five MMAs where
 // attention_hopper_gradient.h's two launches multiply seven. Blocks have keys; what a tile of them adds to the gradient
-// of 64 queries is added to sums in memory by the bulk copy engine, in the order of the keys, which a number for each
+// of 64 queries is added to sums in memory by the bulk TMA, in the order of the keys, which a number for each
 // tile of queries keeps: so results are the same in every run. A last launch scales the sums and stores them.
 //
 // Blocks take tasks in the order of their numbers, and a head's tiles of keys have growing ones: who waits for a turn
@@ -44,9 +44,9 @@ struct JointGradientShared {
   T score_gradients[2][kLines * P::kGradientTile];           // lines of keys, of two tiles
   float sums[P::kGroups][joint_gradient_sums(P::kHeadDim)];  // of tiles that each warpgroup adds up
   float statistics[P::kGradientStages][2][P::kGradientTile];
-  TransferBarrier own_full[kOwn], own_empty[kOwn];
-  TransferBarrier full[P::kGradientStages], empty[P::kGradientStages];
-  TransferBarrier sums_full[P::kGroups], sums_empty[P::kGroups];
+  Mbarrier own_full[kOwn], own_empty[kOwn];
+  Mbarrier full[P::kGradientStages], empty[P::kGradientStages];
+  Mbarrier sums_full[P::kGroups], sums_empty[P::kGroups];
   TaskNote tasks[kOwn];
   GradientTileNote notes[P::kGradientStages];
   SumNote sum_notes[P::kGroups];
@@ -129,7 +129,7 @@ class JointGradient {
   using T = typename P::Operand;
   using Shared = JointGradientShared<P>;
   static constexpr int kLines = Shared::kLines, kOthers = P::kGradientTile;
-  // Weights alone are computed beside the products that give their gradients, where nothing else needs the scores.
+  // Weights alone are computed beside the MMAs that give their gradients, where nothing else needs the scores.
   static constexpr bool kBeside = !P::kHasScore || P::kScoreIsShifted;
   static constexpr Modified kMasked = ScoreWork<P>::kMasked, kUnmasked = ScoreWork<P>::kUnmasked;
   static constexpr int kJoin = 1 + P::kGroups;  // a named barrier of all that multiply
@@ -162,7 +162,7 @@ class JointGradient {
 #pragma clang loop unroll(full)
     for (int i = 0; i < P::kHeadDim / 2; ++i) dk[i] = computed_here(0.0f), dv[i] = computed_here(0.0f);
     add_tiles(own, dk, dv);
-    // Results take the place of keys and values, which the other warpgroup's products may still read.
+    // Results take the place of keys and values, which the other warpgroup's MMAs may still read.
     named_barrier(kJoin, 128 * P::kGroups);
     const int32_t head = shared_.tasks[own_.stage].head;
     const float scales[2] = {p.scale, p.scale}, ones[2] = {1.0f, 1.0f};
@@ -276,7 +276,7 @@ class JointGradient {
 
   CAUSEWAY_INLINE int32_t first_line() const { return first_key_ + 64 * group_; }
 
-  // This warpgroup's gradients of scores, for the products of both: lines of keys, neighbours along queries.
+  // This warpgroup's gradients of scores, for the MMAs of both: lines of keys, neighbours along queries.
   CAUSEWAY_INLINE T* pass_on(const uint32_t (&gradients)[kOthers / 16][4]) {
     T* tile = shared_.score_gradients[tile_parity_];
     // Addresses are not to be kept from tile to tile: registers would not suffice.
@@ -340,7 +340,7 @@ class JointGradient {
 
 // Sets what blocks take turns by.
 template <class P>
-CAUSEWAY_INLINE void hopper_attention_begin_turns(const P& p, int task) {
+CAUSEWAY_INLINE void hopper_attention_begin_ping_pong(const P& p, int task) {
   const int64_t at = static_cast<int64_t>(task) * 128 + thread_index();
   if (at < p.batch * p.query_heads * attention_hopper::query_tiles(p)) attention_hopper::query_turns(p)[at] = 0;
 }

@@ -64,7 +64,7 @@ CAUSEWAY_INLINE int warpgroup_index() { return uniform(thread_index() / 128); }
 CAUSEWAY_INLINE TileNote uniform(const TileNote& note) { return {uniform(note.first), uniform(note.kinds)}; }
 
 // Once for each wave, when all of its lanes have read what the barrier guards.
-CAUSEWAY_INLINE void release(TransferBarrier* barrier) {
+CAUSEWAY_INLINE void release(Mbarrier* barrier) {
   wave_barrier();
   if (lane_index() == 0) barrier_arrive(barrier);
 }
@@ -348,7 +348,7 @@ class Copier {
 
   // By the thread that leads, before the tile's loads.
   template <int kBytes>
-  CAUSEWAY_INLINE static void expect(TransferBarrier* barrier) {
+  CAUSEWAY_INLINE static void expect(Mbarrier* barrier) {
     if constexpr (kBytes > 0) {
       barrier_expect_bytes(barrier, kBytes);
     } else {
@@ -364,7 +364,7 @@ class Copier {
     }
   }
   // By all: the arrival of what threads have written.
-  CAUSEWAY_INLINE static void announce(TransferBarrier* barrier) {
+  CAUSEWAY_INLINE static void announce(Mbarrier* barrier) {
     if constexpr (P::kComputesOperands) fence_async_shared();
     copiers_barrier();
     if (leads()) barrier_arrive(barrier);
@@ -374,7 +374,7 @@ class Copier {
   template <int kLines, int kMap>
   static constexpr int kLoadedBytes = kMap < 0 ? 0 : kLines * P::kHeadDim * 2;
   template <int kLines, int kMap>
-  CAUSEWAY_INLINE void load(T* tile, TransferBarrier* barrier, int32_t b, int32_t head, int32_t first) const {
+  CAUSEWAY_INLINE void load(T* tile, Mbarrier* barrier, int32_t b, int32_t head, int32_t first) const {
     if constexpr (kMap >= 0) {
 #pragma clang loop unroll(full)
       for (int column = 0; column < P::kHeadDim; column += 64)
@@ -405,7 +405,7 @@ class Copier {
   const TensorMapBytes* maps_;
 };
 
-// Products' registers of 16 columns are those of a left operand.
+// MMAs' registers of 16 columns are those of a left operand.
 template <class T, int kColumns>
 CAUSEWAY_INLINE void pack(const float (&values)[kColumns / 2], uint32_t (&packed)[kColumns / 16][4]) {
 #pragma clang loop unroll(full)
@@ -435,8 +435,8 @@ CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_
     warpgroup_multiply_add<T, P::kHeadDim, true>(c, weights[step], right + rows_further(16 * step), true);
 }
 
-// A warpgroup's 64 lines, each times its factor, through its own part of `tile`, which its products have read and which
-// the copy engine may write to afterwards: store_element(line, d, value).
+// A warpgroup's 64 lines, each times its factor, through its own part of `tile`, which its MMAs have read and which
+// TMA may write to afterwards: store_element(line, d, value).
 template <class P, int kLines, class T, class F>
 CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const float (&factors)[2], T* tile, int group,
                                  F store_element) {

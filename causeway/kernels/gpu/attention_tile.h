@@ -2,7 +2,7 @@
 // rows of operands staged in shared memory.
 //
 // A wave owns 16 lines (queries of the forward pass, keys for their gradients) and goes over the others. Scores come
-// out of one matrix product and go into the next as an operand; the orientation below makes the registers of the result
+// out of one GEMM and go into the next as an operand; the orientation below makes the registers of the result
 // those of the operand, on both vendors' units: NVIDIA's accumulator has the layout of a left operand, CDNA's of a
 // right one, so there everything is computed transposed.
 #pragma once
@@ -187,7 +187,7 @@ CAUSEWAY_INLINE uint8_t block_kind(const P& p, int64_t b, int64_t h, int64_t t, 
   }
 }
 
-// A score as the softmax takes it, in base 2, from a product of query and key. Positions past the ends are computed
+// A score as the softmax takes it, in base 2, from an MMA of query and key. Positions past the ends are computed
 // like the last ones; keys there are left out.
 template <class P>
 CAUSEWAY_INLINE float modified_score(const P& p, float product, int64_t b, int64_t h, int32_t t, int32_t s,

@@ -4,8 +4,8 @@
 //   void turn_barrier()         all threads of the block, each wherever in the text it is: a wave's n-th call meets the
 //                               n-th of every other. Orders shared memory within the block; loads from device memory
 //                               into registers stay under way. The compiler moves nothing across it
-//   void turn_barrier_after_products()
-//                               the same, for a turn in which products have taken all that was loaded from shared
+//   void ping_pong_barrier_after_mma()
+//                               the same, for a turn in which MMAs have taken all that was loaded from shared
 //                               memory and nothing was stored there: there is nothing to wait for
 //   void wave_priority<N>()     0..3: which of a SIMD's waves issues first
 //   void schedule_fence()       the compiler moves no instruction across it
@@ -17,7 +17,7 @@
 #if defined(CAUSEWAY_EMULATOR)
 
 CAUSEWAY_INLINE void turn_barrier() { emulator_runtime()->block_barrier("turn_barrier", 0); }
-CAUSEWAY_INLINE void turn_barrier_after_products() { turn_barrier(); }
+CAUSEWAY_INLINE void ping_pong_barrier_after_mma() { turn_barrier(); }
 template <int kPriority>
 CAUSEWAY_INLINE void wave_priority() {}
 CAUSEWAY_INLINE void schedule_fence() {}
@@ -31,7 +31,7 @@ CAUSEWAY_INLINE void turn_barrier() {
   block_barrier();
   schedule_fence();
 }
-CAUSEWAY_INLINE void turn_barrier_after_products() {
+CAUSEWAY_INLINE void ping_pong_barrier_after_mma() {
   schedule_fence();
   fenced_barrier();
   schedule_fence();

@@ -4,13 +4,13 @@
 
 #include "causeway/kernels/gpu/intrinsics.h"
 
-typedef uint64_t TransferBarrier;
+typedef uint64_t Mbarrier;
 
-CAUSEWAY_INLINE void barrier_init(TransferBarrier* barrier, int arrivals) {
+CAUSEWAY_INLINE void barrier_init(Mbarrier* barrier, int arrivals) {
   emulator_runtime()->barrier_init(barrier, arrivals);
 }
 CAUSEWAY_INLINE void barrier_init_fence() { emulator_runtime()->barrier_init_fence(); }
-CAUSEWAY_INLINE void barrier_expect_bytes(TransferBarrier* barrier, int bytes) {
+CAUSEWAY_INLINE void barrier_expect_bytes(Mbarrier* barrier, int bytes) {
   emulator_runtime()->barrier_expect_bytes(barrier, bytes);
 }
 CAUSEWAY_INLINE int cluster_rank() { return emulator_runtime()->cluster_rank(); }
@@ -25,44 +25,41 @@ CAUSEWAY_INLINE void prefetch_global(const void*, int) {}
 CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals, bool in_order = false) {
   return emulator_runtime()->take_task(counter, tasks, refusals, in_order);
 }
-CAUSEWAY_INLINE void barrier_arrive_in_block(TransferBarrier* same_offset, int cluster_rank) {
+CAUSEWAY_INLINE void barrier_arrive_in_block(Mbarrier* same_offset, int cluster_rank) {
   emulator_runtime()->barrier_arrive(same_offset, cluster_rank);
 }
-CAUSEWAY_INLINE void barrier_arrive(TransferBarrier* barrier) { barrier_arrive_in_block(barrier, cluster_rank()); }
-CAUSEWAY_INLINE void barrier_wait(TransferBarrier* barrier, int parity) {
-  emulator_runtime()->barrier_wait(barrier, parity);
-}
-CAUSEWAY_INLINE bool barrier_test(TransferBarrier* barrier, int parity) {
+CAUSEWAY_INLINE void barrier_arrive(Mbarrier* barrier) { barrier_arrive_in_block(barrier, cluster_rank()); }
+CAUSEWAY_INLINE void barrier_wait(Mbarrier* barrier, int parity) { emulator_runtime()->barrier_wait(barrier, parity); }
+CAUSEWAY_INLINE bool barrier_test(Mbarrier* barrier, int parity) {
   return emulator_runtime()->barrier_test(barrier, parity) != 0;
 }
 
 template <class... Coordinates>
-CAUSEWAY_INLINE void emulator_tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier,
-                                          uint32_t mask, Coordinates... coordinates) {
+CAUSEWAY_INLINE void emulator_tensor_load(void* shared, const TensorMapBytes* map, Mbarrier* barrier, uint32_t mask,
+                                          Coordinates... coordinates) {
   const int first[5] = {coordinates...};
   emulator_runtime()->tensor_load(shared, map, barrier, first, sizeof...(coordinates), mask);
 }
-CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1) {
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1) {
   emulator_tensor_load(shared, map, barrier, 0, c0, c1);
 }
-CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1,
-                                 int c2) {
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1, int c2) {
   emulator_tensor_load(shared, map, barrier, 0, c0, c1, c2);
 }
-CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1,
-                                 int c2, int c3) {
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1, int c2,
+                                 int c3) {
   emulator_tensor_load(shared, map, barrier, 0, c0, c1, c2, c3);
 }
-CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1,
-                                 int c2, int c3, int c4) {
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1, int c2,
+                                 int c3, int c4) {
   emulator_tensor_load(shared, map, barrier, 0, c0, c1, c2, c3, c4);
 }
-CAUSEWAY_INLINE void tensor_load_multicast(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0,
-                                           int c1, uint16_t block_mask) {
+CAUSEWAY_INLINE void tensor_load_multicast(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1,
+                                           uint16_t block_mask) {
   emulator_tensor_load(shared, map, barrier, block_mask, c0, c1);
 }
-CAUSEWAY_INLINE void tensor_load_multicast(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0,
-                                           int c1, int c2, uint16_t block_mask) {
+CAUSEWAY_INLINE void tensor_load_multicast(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1,
+                                           int c2, uint16_t block_mask) {
   emulator_tensor_load(shared, map, barrier, block_mask, c0, c1, c2);
 }
 CAUSEWAY_INLINE void tensor_store(const TensorMapBytes* map, const void* shared, int c0, int c1) {

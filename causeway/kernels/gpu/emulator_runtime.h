@@ -69,7 +69,7 @@ struct LaneMatrixMultiply {
   float* c;
 };
 
-// What each thread of a warpgroup brings to one product of 64 x columns.
+// What each thread of a warpgroup brings to one MMA of 64 x columns.
 struct LaneWarpgroupMultiply {
   float* c;                     // columns / 2
   const uint32_t* a_registers;  // 4, or null: A is in shared memory

@@ -1,8 +1,8 @@
-// Hopper's own vocabulary, beside intrinsics.h: the tensor copy engine (TMA), mbarriers, clusters and warpgroup matrix
-// products (wgmma); PTX ISA 8.0, sm_90a. For kernel text where CAUSEWAY_NVIDIA >= 90; emulator_hopper.h defines the
+// Hopper's own vocabulary, beside intrinsics.h: TMA (TMA), mbarriers, clusters and warpgroup matrix
+// MMAs (wgmma); PTX ISA 8.0, sm_90a. For kernel text where CAUSEWAY_NVIDIA >= 90; emulator_hopper.h defines the
 // same for the emulator.
 //
-//   TransferBarrier                       an mbarrier in shared memory, 8 bytes. Its phases count from 0; a phase
+//   Mbarrier                       an mbarrier in shared memory, 8 bytes. Its phases count from 0; a phase
 //                                         completes when the announced arrivals and bytes have come.
 //   barrier_init(barrier, arrivals)       then barrier_init_fence() by the same thread, then a barrier of the block (of
 //                                         the cluster, where its other blocks use it)
@@ -26,7 +26,7 @@
 //                                         bulk_wait<N>(): until all but the newest N groups are in memory
 //   wait_for_turn(turn, value), pass_turn(turn, value)
 //                                         by one thread: until a number in memory is `value`, and gives it one. What
-//                                         the thread that gave it had in memory then is seen, by the copy engine too.
+//                                         the thread that gave it had in memory then is seen, by TMA too.
 //                                         Who is waited for must have begun: tasks are taken in order
 //   store_matrices_transposed(row, registers)
 //                                         by a wave: four 8 x 8 matrices of two bytes, to shared memory. A lane has
@@ -38,7 +38,7 @@
 //                                         (transposed): stride_bytes from 8 of k to the next 8, leading_bytes from 64
 //                                         lines to the next 64
 //   matrix_descriptor_at(descriptor, bytes)    the operand so many bytes after it, a multiple of 16
-//   warpgroup_fence(), warpgroup_commit(), warpgroup_wait<N>()    around products: a fence before the first, then a
+//   warpgroup_fence(), warpgroup_commit(), warpgroup_wait<N>()    around MMAs: a fence before the first, then a
 //                                         commit, then a wait before anything touches c
 //   warpgroup_multiply_add<T, kN, kATransposed, kBTransposed>(c, a, b, accumulate)
 //   warpgroup_multiply_add<T, kN, kBTransposed>(c, a_registers, b, accumulate)
@@ -46,7 +46,7 @@
 //                                         T: bf16, f16; tf32 (lines along k, A in registers or not), whose lower 13
 //                                         bits are dropped; F8Pair (lines along k, A not in registers). kN: a multiple
 //                                         of 16, or 8
-//   warpgroup_row(i), warpgroup_column(i) which element of the product c[i] is, for this thread
+//   warpgroup_row(i), warpgroup_column(i) which element of the MMA c[i] is, for this thread
 //   registers_increase<N>(), registers_decrease<N>()    by all threads of a warpgroup; N a multiple of 8
 //   named_barrier(id, threads), named_barrier_arrive(id, threads)     id 1..15; threads a multiple of 32
 //   cluster_rank(), cluster_barrier()     this block's number in its cluster; all threads of its blocks
@@ -58,7 +58,7 @@
 //                                         begun; seen there after a barrier of the cluster
 //   elects_lane()                         by a wave, all of it: true for one of its lanes, always the same. Unlike an
 //                                         index that is 0, the assembler knows that to be a single lane, and writes no
-//                                         loop over lanes around what is asked of the copy engine
+//                                         loop over lanes around what is asked of TMA
 //   prefetch_global(address, bytes)       into the second-level cache; both multiples of 16
 //   take_task(counter, tasks, refusals [, in_order])
 //                                         by one thread: the next number of a counter in device memory that all blocks
@@ -74,36 +74,36 @@
 
 #include "causeway/kernels/gpu/intrinsics.h"
 
-typedef uint64_t TransferBarrier;
+typedef uint64_t Mbarrier;
 
-CAUSEWAY_INLINE void barrier_init(TransferBarrier* barrier, int arrivals) {
+CAUSEWAY_INLINE void barrier_init(Mbarrier* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 CAUSEWAY_INLINE void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;" ::: "memory");
 }
-CAUSEWAY_INLINE void barrier_expect_bytes(TransferBarrier* barrier, int bytes) {
+CAUSEWAY_INLINE void barrier_expect_bytes(Mbarrier* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                : "memory");
 }
-CAUSEWAY_INLINE void barrier_arrive(TransferBarrier* barrier) {
+CAUSEWAY_INLINE void barrier_arrive(Mbarrier* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-CAUSEWAY_INLINE void barrier_arrive_in_block(TransferBarrier* same_offset, int cluster_rank) {
+CAUSEWAY_INLINE void barrier_arrive_in_block(Mbarrier* same_offset, int cluster_rank) {
   asm volatile(
       "{\n\t.reg .b32 remote;\n\tmapa.shared::cluster.u32 remote, %0, %1;\n\t"
       "mbarrier.arrive.shared::cluster.b64 _, [remote];\n\t}" ::"r"(shared_address(same_offset)),
       "r"(cluster_rank)
       : "memory");
 }
-CAUSEWAY_INLINE void barrier_wait(TransferBarrier* barrier, int parity) {
+CAUSEWAY_INLINE void barrier_wait(Mbarrier* barrier, int parity) {
   asm volatile(
       "{\n\t.reg .pred done;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t"
       "@!done bra WAIT;\n\t}" ::"r"(shared_address(barrier)),
       "r"(parity)
       : "memory");
 }
-CAUSEWAY_INLINE bool barrier_test(TransferBarrier* barrier, int parity) {
+CAUSEWAY_INLINE bool barrier_test(Mbarrier* barrier, int parity) {
   uint32_t done;
   asm volatile(
       "{\n\t.reg .pred done;\n\tmbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n\t"
@@ -114,47 +114,46 @@ CAUSEWAY_INLINE bool barrier_test(TransferBarrier* barrier, int parity) {
   return done != 0;
 }
 
-CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1) {
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
           "r"(shared_address(shared)),
       "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1)
       : "memory");
 }
-CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1,
-                                 int c2) {
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1, int c2) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
       "[%2];" ::"r"(shared_address(shared)),
       "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2)
       : "memory");
 }
-CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1,
-                                 int c2, int c3) {
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1, int c2,
+                                 int c3) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
       "[%2];" ::"r"(shared_address(shared)),
       "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
       : "memory");
 }
-CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1,
-                                 int c2, int c3, int c4) {
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1, int c2,
+                                 int c3, int c4) {
   asm volatile(
       "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
       "%7}], [%2];" ::"r"(shared_address(shared)),
       "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
       : "memory");
 }
-CAUSEWAY_INLINE void tensor_load_multicast(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0,
-                                           int c1, uint16_t block_mask) {
+CAUSEWAY_INLINE void tensor_load_multicast(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1,
+                                           uint16_t block_mask) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
       "[%0], [%1, {%4, %5}], [%2], %3;" ::"r"(shared_address(shared)),
       "l"(map), "r"(shared_address(barrier)), "h"(block_mask), "r"(c0), "r"(c1)
       : "memory");
 }
-CAUSEWAY_INLINE void tensor_load_multicast(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0,
-                                           int c1, int c2, uint16_t block_mask) {
+CAUSEWAY_INLINE void tensor_load_multicast(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int c0, int c1,
+                                           int c2, uint16_t block_mask) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
       "[%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(shared_address(shared)),
@@ -451,7 +450,7 @@ CAUSEWAY_INLINE int32_t known_after(int32_t position, [[maybe_unused]] float val
   return position;
 }
 
-// Values that products are about to replace: until then they need no registers.
+// Values that MMAs are about to replace: until then they need no registers.
 template <int N>
 CAUSEWAY_INLINE void forget([[maybe_unused]] float (&values)[N]) {
 #if !defined(CAUSEWAY_EMULATOR)

@@ -39,8 +39,8 @@
 //   multiple
 //                                             of 16
 //
-// Matrix products of one wave: C[16][16] += A[16][16] B[16][16]. T is bf16, f16, float or, where the architecture
-// multiplies it, tf32; sums are in float. With float operands, products are exact to float's precision.
+// GEMMs of one wave: C[16][16] += A[16][16] B[16][16]. T is bf16, f16, float or, where the architecture
+// multiplies it, tf32; sums are in float. With float operands, MMAs are exact to float's precision.
 //
 //   FragmentA<T>, FragmentB<T>                this lane's part of A and of B
 //   kAccumulatorElements                      256 / kWaveWidth
@@ -53,7 +53,7 @@
 //   void multiply_add(Accumulator&, const FragmentA<T>&, const FragmentB<T>&)   all lanes of the wave take part
 //   int accumulator_row(int i), accumulator_column(int i)                which element of C v[i] is, for this lane
 //
-// Where the architecture has warpgroup matrices (CAUSEWAY_NVIDIA >= 90), hopper.h has those, the tensor copy engine,
+// Where the architecture has warpgroup matrices (CAUSEWAY_NVIDIA >= 90), hopper.h has those, TMA,
 // mbarriers and clusters.
 #pragma once
 

@@ -3,7 +3,7 @@
 
 #include "causeway/kernels/types.h"
 
-// A tensor map in the form that its device's copy engine reads.
+// A tensor map in the form that its device's TMA reads.
 struct alignas(128) TensorMapBytes {
   char bytes[128];
 };

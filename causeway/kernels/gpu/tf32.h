@@ -1,7 +1,7 @@
-// Operands of matrix products that are float in memory and are rounded to tf32 (8 bits of exponent, 10 of mantissa) on
+// Operands of GEMMs that are float in memory and are rounded to tf32 (8 bits of exponent, 10 of mantissa) on
 // their way into matrix instructions: NVIDIA's "tf32" since sm_80, CDNA 3's "xf32". They are rounded to the nearest,
 // because the hardware drops the other bits (PTX ISA, "Alternate floating-point data formats"): those that a wave
-// multiplies here, with ties away from zero, those of warpgroups by the tensor copy engine, with ties to even
+// multiplies here, with ties away from zero, those of warpgroups by TMA, with ties to even
 // (TensorMap::rounds_to_tf32).
 #pragma once
 

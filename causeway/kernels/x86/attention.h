@@ -18,7 +18,7 @@
 // innermost, so a captured array should be contiguous along s. lse is the natural logarithm of the sum of
 // exp(score); a row with no allowed key gives out = 0 and lse = -inf.
 //
-// Products of bf16 go through matrix registers where the machine has them (AMX) and blocks of keys and the width of
+// GEMMs of bf16 go through matrix registers where the machine has them (AMX) and blocks of keys and the width of
 // heads, rounded up to 16, are multiples of 32; not those of heads that are computed together because each has few
 // rows.
 //

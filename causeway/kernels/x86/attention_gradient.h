@@ -9,7 +9,7 @@
 //   void store_dq(b, hq, t, d, float), store_dk(b, hkv, s, d, float), store_dv(b, hkv, s, d, float) const;
 // A gradient of the loss in lse is passed by subtracting it from delta.
 //
-// Products of bf16 go through matrix registers where attention.h says so and blocks of queries are multiples of 32,
+// GEMMs of bf16 go through matrix registers where attention.h says so and blocks of queries are multiples of 32,
 // too. Those registers have rows of a left operand along the contraction, so that what is contracted over queries is
 // computed transposed: dv^T += dout^T p and dk^T += q^T dscore.
 //

@@ -136,7 +136,7 @@ inline constexpr bool kIsBf16<bf16> = true;
 template <class Operand>
 constexpr int kPack = kIsBf16<Operand> && (kHasPairDot || kHasMatrixTiles) ? 2 : 1;
 
-// Whether products go through matrix registers: those whose contractions are of whole registers, 32 elements.
+// Whether GEMMs go through matrix registers: those whose contractions are of whole registers, 32 elements.
 template <class Operand>
 constexpr bool use_matrix_tiles(int lane_width, int block) {
   return kHasMatrixTiles && kIsBf16<Operand> && lane_width % 32 == 0 && block % 32 == 0;

@@ -1,6 +1,6 @@
 // A recipe: everything that determines a run, read from YAML. Strict: an unknown key, a value of the wrong kind or one
 // without effect is an error that names the file or the override, the key and the nearest valid name. Sizes are bounded
-// here, so that products of them fit into 64 bits.
+// here, so that GEMMs of them fit into 64 bits.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ struct Recipe {
     int64_t batch_size = 16;       // sequences of one optimizer step
     int64_t micro_batch_size = 0;  // sequences of one forward and backward; 0: batch_size
     int64_t seed = 1;
-    // bf16, fp8, fp8_block, tf32 or f32: of matrix products; weights and optimizer are always f32
+    // bf16, fp8, fp8_block, tf32 or f32: of GEMMs; weights and optimizer are always f32
     std::string precision = "bf16";
     std::string gradients = "auto";  // auto or f32: what gradients of matrices are kept as until the optimizer's turn
     std::string recompute = "auto";  // none, selective, block or auto
@@ -73,7 +73,7 @@ struct Recipe {
     bool mesh_independent = false;           // the same bits on every mesh
   } train;
 
-  // How many ranks each axis of the mesh has; their product is the number of ranks. docs/distributed.md says what each
+  // How many ranks each axis of the mesh has; their GEMM is the number of ranks. docs/distributed.md says what each
   // axis cuts.
   struct MeshSizes {
     int64_t dp = 1;    // rows of the batch, weights and the optimizer's state

@@ -18,7 +18,7 @@ namespace causeway::train {
 
 class FlopsUtilization {
  public:
-  // `flops` of one step of `tokens` tokens; `operand_shares` as TrainingStep::operand_shares() gives them. `product` is
+  // `flops` of one step of `tokens` tokens; `operand_shares` as TrainingStep::operand_shares() gives them. `GEMM` is
   // what the maker calls the device: product_name(). What cannot be is told to `warn`. `devices` such devices share a
   // step.
   FlopsUtilization(FlopCount flops, const std::map<std::string, double>& operand_shares, const Target& target,
@@ -43,7 +43,7 @@ class FlopsUtilization {
   std::string key() const { return at_most() ? "mfu_at_most" : "mfu"; }
 
   static constexpr const char* kFormula =
-      "FLOP of a step / (seconds of a step x peak); FLOP: 2 for each multiply-add of matrix products and of attended "
+      "FLOP of a step / (seconds of a step x peak); FLOP: 2 for each multiply-add of GEMMs and of attended "
       "pairs, forward and backward, recomputation left out";
 
  private:

@@ -93,8 +93,8 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   PipelineOptions options;
   const bool narrow = multiplies_narrow(recipe);
   options.mixed_precision.compute = narrow ? DType::kBF16 : DType::kF32;
-  options.fp8_products = fp8_scales(recipe);
-  options.tf32_products = recipe.train.precision == "tf32";
+  options.fp8_gemms = fp8_scales(recipe);
+  options.tf32_gemms = recipe.train.precision == "tf32";
   options.recompute = recomputation_of(recipe);
   options.narrow_logits = narrow;
   options.narrow_reductions = rounds_gradients(recipe);
@@ -103,7 +103,7 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
 }
 
 WeightStorage weight_storage(const Recipe& recipe) {
-  // Products of a processor convert what they read as they pack it.
+  // GEMMs of a processor convert what they read as they pack it.
   return multiplies_narrow(recipe) && Context::current()->device().target().is_gpu() ? WeightStorage::kHalves
                                                                                      : WeightStorage::kElements;
 }

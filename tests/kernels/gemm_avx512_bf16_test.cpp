@@ -1,0 +1,27 @@
+// The gemm tests for AVX-512 BF16.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#define CAUSEWAY_X86_LEVEL 3
+#define MATMUL_TEST_SUITE GemmAvx512Bf16
+
+namespace {
+bool gemm_level_supported() { return __builtin_cpu_supports("avx512bf16"); }
+}  // namespace
+
+#pragma clang attribute push(__attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))), \
+                             apply_to = function)
+#include "tests/kernels/gemm_cases.h"
+
+#pragma clang attribute pop
