@@ -153,7 +153,7 @@ GemmWorkload parse_gemm_shape(const std::string& text, DType operands, bool bloc
 
 void set_gemm_order(GemmWorkload& workload, const std::string& order) {
   const std::vector<std::string> orders = {"nt", "nn", "tn", "tt"};
-  const size_t chosen = choose("order of a product's operands", order, "--order", orders);
+  const size_t chosen = choose("order of a GEMM's operands", order, "--order", orders);
   if (workload.block_scales && chosen != 0)
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("operands whose blocks have scales do not lie as in '{}'", order), "--order",
@@ -270,7 +270,7 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
       skipped.push_back(fmt::format("{}, {}: {}", provider->name(), w.type(), error.what()));
       continue;
     }
-    work.push_back([&product = *prepared.back()] { product.run(); });
+    work.push_back([&gemm = *prepared.back()] { gemm.run(); });
     Measurement& measurement = measurements.emplace_back();
     measurement.benchmark = "gemm";
     measurement.group = gemm.group;

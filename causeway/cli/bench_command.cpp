@@ -476,7 +476,7 @@ void add_bench_command(CLI::App& program) {
   gemm->add_option("--dtype", options->dtypes, "bf16, f16, tf32, f32, f8e4m3, f8e4m3_block, f8e5m2; several by commas")
       ->delimiter(',');
   gemm->add_option("--order", options->orders,
-                   "How operands lie, as BLAS names it: nt (A[m, k] B[n, k], a layer's own product), nn (A[m, k] "
+                   "How operands lie, as BLAS names it: nt (A[m, k] B[n, k], a layer's forward pass), nn (A[m, k] "
                    "B[k, n], its input's gradient), tn (A[k, m] B[k, n], its weights' gradient), tt; several by commas")
       ->delimiter(',');
   const auto add_inputs = [&](CLI::App* part) {

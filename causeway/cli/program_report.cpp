@@ -123,7 +123,7 @@ void print_kernel_times(const KernelTimes& times, const std::string& what) {
   output("\ntime of {}: {:.4g} ms in kernels (medians)\n", what, all * 1e3);
   output(
       "GB/s: of what a kernel reads and writes, each tensor once. floor: the share of its time that a copy of as many\n"
-      "bytes takes ({}), or the datasheet's peak for the products, where that is more and known\n",
+      "bytes takes ({}), or the datasheet's peak for the GEMMs, where that is more and known\n",
       times.copy_bytes_per_second > 0 ? fmt::format("{:.0f} GB/s on this device", times.copy_bytes_per_second * 1e-9)
                                       : "not known: no memory for one");
   output("  {:>7}  {:>12}  {:>7}{:<11}{:<28}{:>7}{:>9}{:>7}  computes\n", "time", "", "", "", "", "GB/s", "TFLOP/s",

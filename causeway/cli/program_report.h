@@ -33,7 +33,7 @@ struct KernelTotal {
   double seconds = 0;
   double bytes = 0;          // read and written, each tensor once a launch
   double flops = 0;          // of GEMMs and attention
-  double floor_seconds = 0;  // what the bytes take to copy, or the products at the datasheet's peak; 0: not known
+  double floor_seconds = 0;  // what the bytes take to copy, or the GEMMs at the datasheet's peak; 0: not known
 };
 
 struct KernelTimes {

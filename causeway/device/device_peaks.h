@@ -13,7 +13,7 @@ namespace causeway::device {
 
 // Of one device as the driver shows it: an MI250X counts as two. Absent what the datasheet leaves open.
 struct DevicePeak {
-  // TFLOP/s of matrix products, dense. NVIDIA: tensor cores, with f32 by the ordinary cores; AMD: matrix cores.
+  // TFLOP/s of dense GEMMs. NVIDIA: tensor cores, with f32 by the ordinary cores; AMD: matrix cores.
   std::optional<double> bf16, fp16, tf32, f32, fp8;
   double memory_gb_per_s = 0;  // 1e9 bytes
   // Between memory and the compute units: L2, on AMD's MI300 series the Infinity Cache. As the driver has it.

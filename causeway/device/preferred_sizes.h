@@ -22,10 +22,10 @@ struct PreferredSizes {
   // Matrices of 8-bit floats have sides that are multiples of this: rows of the tensor copy engine's boxes are 16 bytes
   // in shared memory.
   int64_t f8_multiple = 16;
-  // Whether products of 8-bit floats whose blocks have scales (scaled_dot) have kernels.
+  // Whether block-scaled GEMMs of 8-bit floats (scaled_dot) have kernels.
   bool f8_blocks = false;
   // Whether kernels may copy operands of f32 that are rounded to tf32 to lie along what is summed over, because large
-  // products are so much faster then.
+  // GEMMs are so much faster then.
   bool tf32_along_k = false;
 
   // The most updates of a sum by index that are compared with each other, so that rows without one take no memory

@@ -26,7 +26,7 @@ class TextGenerator {
   };
 
   enum class Weights {
-    kStay,    // as they are: those of products are cast to what is computed in once, and kept beside the others
+    kStay,    // as they are: those that GEMMs read are cast to what is computed in once, and kept beside the others
     kChange,  // between texts, by training
   };
 

@@ -20,7 +20,7 @@ struct MeshAxis {
   int64_t size = 1;
   // How far apart in rank numbers the neighbours along this axis are.
   int64_t stride = 1;
-  // Where a product meets a cut activation and a cut weight on this axis, the weight is gathered (data parallelism with
+  // Where a GEMM meets a cut activation and a cut weight on this axis, the weight is gathered (data parallelism with
   // cut weights); otherwise the activation is (tensor parallelism).
   bool gathers_weights = true;
   // Ranks along it run different graphs, the stages of a pipeline; it cuts nothing.

@@ -149,7 +149,7 @@ void list_rope(HuggingFaceConfig& file, ModelConfig& c) {
 void list_own_llama_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.expected("attention_bias", false);
   file.expected("mlp_bias", false);
-  file.without_effect({{"pretraining_tp", 1}});  // in how many pieces products are computed
+  file.without_effect({{"pretraining_tp", 1}});  // in how many pieces GEMMs are computed
   list_llama_entries(file, c, {});
   list_full_attention(file, c);
 }
@@ -250,11 +250,11 @@ Tensor Llama::attention(const Tensor& x, int64_t layer, const ForwardInputs& inp
   const Block& block = blocks_[static_cast<size_t>(layer)];
   const Tensor normed = norm_before(x, block.norm_before_attention);
   const auto project = [&](const Tensor& weight, const Tensor& bias, const Tensor& norm_weight, int64_t heads) {
-    Tensor product = linear(normed, weight);
-    if (bias.defined()) product = product + bias;
-    if (!norm_weight.defined()) return split_heads(product, heads);
-    return variant_.query_key_norm == QueryKeyNorm::kHead ? norm(split_heads(product, heads), norm_weight)
-                                                          : split_heads(norm(product, norm_weight), heads);
+    Tensor projected = linear(normed, weight);
+    if (bias.defined()) projected = projected + bias;
+    if (!norm_weight.defined()) return split_heads(projected, heads);
+    return variant_.query_key_norm == QueryKeyNorm::kHead ? norm(split_heads(projected, heads), norm_weight)
+                                                          : split_heads(norm(projected, norm_weight), heads);
   };
   // Over cp keys and values are gathered while queries are computed, and their gradients exchanged beside those of
   // queries, which the backward pass comes to in the opposite order.

@@ -47,10 +47,10 @@ class FlopCounter {
         break;
       }
       case Op::kLinearCrossEntropy: {
-        const double product =
+        const double gemm =
             2 * size(element_count(graph_.shape(node.inputs[0]))) * size(graph_.shape(node.inputs[1])[0]);
-        add(node, node.backward, product);
-        add(node, true, product * ((uses[1] > 0 ? 1 : 0) + (uses[2] > 0 ? 1 : 0)));
+        add(node, node.backward, gemm);
+        add(node, true, gemm * ((uses[1] > 0 ? 1 : 0) + (uses[2] > 0 ? 1 : 0)));
         break;
       }
       default:

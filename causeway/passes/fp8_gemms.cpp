@@ -117,9 +117,9 @@ class Narrowing {
       return quantize(build_, inputs_[i], k_last_[i], is_gradient_of(i) ? DType::kF8E5M2 : DType::kF8E4M3);
     };
     const Quantized a = quantized(0), b = quantized(1);
-    const Value product = build_.cast(build_.dot(a.values, b.values, false, true, dtype_), DType::kF32);
+    const Value gemm = build_.cast(build_.dot(a.values, b.values, false, true, dtype_), DType::kF32);
     const Value scale = build_.mul(a.inverse, b.inverse);
-    return build_.cast(build_.mul(product, build_.broadcast(scale, build_.shape(product), {})), dtype_);
+    return build_.cast(build_.mul(gemm, build_.broadcast(scale, build_.shape(gemm), {})), dtype_);
   }
 
   bool consists_of_blocks() const {
@@ -163,10 +163,10 @@ Graph fp8_gemms(const Graph& graph, Fp8Scales scales, const PreferredSizes& size
         !is_matrix_of_multiples(target.type(inputs[1]), sizes.f8_multiple))
       return copy_node(target, node, inputs);
     const Narrowing narrowing(graph, target, node, inputs);
-    const Value product = scales == Fp8Scales::kBlock && narrowing.consists_of_blocks()
-                              ? narrowing.gemm_of_blocks(sizes.f8_blocks && narrowing.has_constant_k())
-                              : narrowing.product_of_tensors();
-    return std::vector<Value>{product};
+    const Value gemm = scales == Fp8Scales::kBlock && narrowing.consists_of_blocks()
+                           ? narrowing.gemm_of_blocks(sizes.f8_blocks && narrowing.has_constant_k())
+                           : narrowing.product_of_tensors();
+    return std::vector<Value>{gemm};
   });
 }
 

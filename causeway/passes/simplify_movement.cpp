@@ -198,12 +198,12 @@ Result simplify_dot(const Builder& build, const std::vector<Value>& inputs, cons
   const Shape from_a = build.shape(a), from_b = build.shape(b);
   const auto batch_end = from_a.end() - 2;
   if (from_a.size() > 2 && std::all_of(from_a.begin(), batch_end, [](const Dim& d) { return d.is_constant(1); })) {
-    const Value product = build.dot(build.reshape(a, Shape(batch_end, from_a.end())),
-                                    build.reshape(b, Shape(from_b.end() - 2, from_b.end())), transpose_a, transpose_b,
-                                    attributes.dtype, attributes.tf32);
+    const Value gemm = build.dot(build.reshape(a, Shape(batch_end, from_a.end())),
+                                 build.reshape(b, Shape(from_b.end() - 2, from_b.end())), transpose_a, transpose_b,
+                                 attributes.dtype, attributes.tf32);
     Shape result(from_a.begin(), batch_end);
-    for (const Dim& dim : Shape(build.shape(product))) result.push_back(dim);
-    return build.reshape(product, std::move(result));
+    for (const Dim& dim : Shape(build.shape(gemm))) result.push_back(dim);
+    return build.reshape(gemm, std::move(result));
   }
   if (!changed) return std::nullopt;
   return build.dot(a, b, transpose_a, transpose_b, attributes.dtype, attributes.tf32);

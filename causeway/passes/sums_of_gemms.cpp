@@ -55,9 +55,9 @@ class Joiner {
     }
     if (node.op != Op::kCast || node.outputs[0].dtype != DType::kF32 || !is_used_once(node.inputs[0]))
       return std::nullopt;
-    const Node& product = source_.node(node.inputs[0]);
-    const DType dtype = product.outputs[0].dtype;
-    if (product.op != Op::kDot || dtype == DType::kF32 || in_target.op != Op::kCast) return std::nullopt;
+    const Node& gemm = source_.node(node.inputs[0]);
+    const DType dtype = gemm.outputs[0].dtype;
+    if (gemm.op != Op::kDot || dtype == DType::kF32 || in_target.op != Op::kCast) return std::nullopt;
     const Node narrow = build.graph().node(in_target.inputs[0]);
     const Value wide = build.dot(narrow.inputs[0], narrow.inputs[1], narrow.attributes.transpose_a,
                                  narrow.attributes.transpose_b, DType::kF32);

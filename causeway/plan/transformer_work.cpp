@@ -65,7 +65,7 @@ class LayerWriter {
     in_turn(std::move(work));
   }
 
-  void product(double m, double n, double k, double times = 1) {
+  void gemm(double m, double n, double k, double times = 1) {
     Work work;
     work.kind = WorkKind::kProduct;
     work.m = m, work.n = n, work.k = k, work.batch = times;
@@ -132,9 +132,9 @@ class LayerWriter {
     }
     const double batch = real(run_.micro_batch * shape_.heads) / real(run_.tp);
     for (double pass = 0; pass < passes; ++pass) {
-      product(real(shape_.sequence), real(shape_.sequence), real(shape_.head_dim), batch);
+      gemm(real(shape_.sequence), real(shape_.sequence), real(shape_.head_dim), batch);
       memory(pairs * kPairBytes);
-      product(real(shape_.sequence), real(shape_.head_dim), real(shape_.sequence), batch);
+      gemm(real(shape_.sequence), real(shape_.head_dim), real(shape_.sequence), batch);
     }
   }
 
@@ -148,23 +148,23 @@ class LayerWriter {
   void forward(bool first) {
     const double width = real(shape_.width);
     tensor_parallel(true);
-    product(tokens_, qkv_width(), width);
+    gemm(tokens_, qkv_width(), width);
     gather_keys();
     attention_core(1);
-    product(tokens_, width, heads_width());
+    gemm(tokens_, width, heads_width());
     tensor_parallel(false);
     memory(tokens_ * width * kWidthBytes * norm_share());
     tensor_parallel(true);
-    product(tokens_, ffn_width() * (shape_.gated ? 2 : 1), width);
+    gemm(tokens_, ffn_width() * (shape_.gated ? 2 : 1), width);
     memory(tokens_ * ffn_width() * kFfnBytes * (shape_.gated ? 1.5 : 1));
-    product(tokens_, width, ffn_width());
+    gemm(tokens_, width, ffn_width());
     if (first) tensor_parallel(false);
   }
 
   // Of y = x w: dx and dw.
   void gemm_backward(double m, double n, double k) {
-    product(m, k, n);
-    product(k, n, m);
+    gemm(m, k, n);
+    gemm(k, n, m);
   }
 
   void backward() {
@@ -188,7 +188,7 @@ class LayerWriter {
     gather(vocabulary * width, begins_.empty() ? kNothing : begins_.back());
     begin();
     tensor_parallel(true);
-    product(tokens_, vocabulary, width);
+    gemm(tokens_, vocabulary, width);
     memory(tokens_ * vocabulary * kLogitBytes);
     gemm_backward(tokens_, vocabulary, width);
     tensor_parallel(false);

@@ -9,7 +9,7 @@ bool is_collective(WorkKind kind) {
 const char* work_kind_name(WorkKind kind) {
   switch (kind) {
     case WorkKind::kProduct:
-      return "product";
+      return "GEMM";
     case WorkKind::kAttention:
       return "attention";
     case WorkKind::kMemory:

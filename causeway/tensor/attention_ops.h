@@ -6,9 +6,9 @@
 //     return score + at(bias, {p.head, p.key});
 //   }});
 //
-// A function sees one query-key pair: its position and, for a score, the scaled product. Whatever other tensors it uses
-// are captured as inputs of the kernel; at() reads an element of one. It is called once, when the attention is
-// recorded, and must build its result from scalars alone.
+// A function sees one query-key pair: its position and, for a score, the scaled query-key dot product. Whatever other
+// tensors it uses are captured as inputs of the kernel; at() reads an element of one. It is called once, when the
+// attention is recorded, and must build its result from scalars alone.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ using ScoreFunction = std::function<Tensor(const AttentionPosition& position, co
 using MaskFunction = std::function<Tensor(const AttentionPosition& position)>;
 
 struct AttentionOptions {
-  ScoreFunction score = {};          // none: the scaled product
+  ScoreFunction score = {};          // none: the scaled query-key dot product
   MaskFunction mask = {};            // none: every query attends to every key
   std::optional<double> scale = {};  // 1 / sqrt(D) when not given
   Tensor sink = {};                  // [H]: a learned logit per head that takes part in the softmax and has no value

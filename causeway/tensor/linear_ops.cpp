@@ -17,21 +17,21 @@ std::vector<Tensor> promote_floats(std::string_view function, const Tensor& a, c
 }
 
 // [batch..., m, k] x [batch..., k, n], or [batch..., n, k] when transposed.
-Tensor product(const Tensor& a, const Tensor& b, bool transpose_b = false) {
+Tensor gemm(const Tensor& a, const Tensor& b, bool transpose_b = false) {
   Attributes attributes;
   attributes.dtype = a.dtype();
   attributes.transpose_b = transpose_b;
   return apply(Op::kDot, {a, b}, std::move(attributes));
 }
 
-// [..., k] x [k, n], or [n, k] when transposed, as one product of two matrices.
+// [..., k] x [k, n], or [n, k] when transposed, as one GEMM.
 Tensor gemm_with_matrix(const Tensor& a, const Tensor& b, bool transpose_b) {
   const Dim& depth = a.shape().back();
   Dim rows(1);
   for (int64_t i = 0; i + 1 < a.rank(); ++i) rows *= a.size(i);
   Shape shape(a.shape().begin(), a.shape().end() - 1);
   shape.push_back(b.size(transpose_b ? 0 : 1));
-  return reshape(product(reshape(a, {rows, depth}), b, transpose_b), shape);
+  return reshape(gemm(reshape(a, {rows, depth}), b, transpose_b), shape);
 }
 
 struct Equation {
@@ -136,7 +136,7 @@ Tensor contract(const Equation& equation, const Tensor& a, const Tensor& b) {
                            joined({batches, {element_count(rows), element_count(depth)}}));
   const Tensor y = reshape(arrange(b, right, batch + summed + right_only),
                            joined({batches, {element_count(depth), element_count(columns)}}));
-  return arrange(reshape(product(x, y), joined({batches, rows, columns})), batch + left_only + right_only, result);
+  return arrange(reshape(gemm(x, y), joined({batches, rows, columns})), batch + left_only + right_only, result);
 }
 
 }  // namespace
@@ -153,8 +153,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   const Shape left(x.shape().begin(), x.shape().end() - 2), right(y.shape().begin(), y.shape().end() - 2);
   const Shape both[] = {left, right};
   const Shape batches = broadcast_shapes("matmul", both);
-  return product(broadcast_to(x, joined({batches, {x.size(-2), x.size(-1)}})),
-                 broadcast_to(y, joined({batches, {y.size(-2), y.size(-1)}})));
+  return gemm(broadcast_to(x, joined({batches, {x.size(-2), x.size(-1)}})),
+              broadcast_to(y, joined({batches, {y.size(-2), y.size(-1)}})));
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {

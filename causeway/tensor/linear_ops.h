@@ -1,4 +1,4 @@
-// Products of matrices. Operands are floats, promoted to one dtype, which is that of the result; sums accumulate in
+// Matrix multiplication. Operands are floats, promoted to one dtype, which is that of the result; sums accumulate in
 // f32.
 #pragma once
 
@@ -8,7 +8,7 @@ namespace causeway::tensor {
 
 // As numpy.matmul: [..., m, k] x [..., k, n] with leading axes broadcast; a vector is a row on the left and a column on
 // the right, and its axis vanishes. When the right operand is one matrix, the left one's leading axes and rows are
-// flattened, so that the product, and each gradient, is a single matrix product.
+// flattened, so that it, and each gradient, is a single GEMM.
 Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor bmm(const Tensor& a, const Tensor& b);  // [B, m, k] x [B, k, n]
 Tensor mv(const Tensor& matrix, const Tensor& vector);

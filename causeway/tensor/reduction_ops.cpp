@@ -51,7 +51,7 @@ Tensor reversed_order(const Tensor& x) { return is_float(x.dtype()) ? neg(x) : b
 Tensor bool_as_integer(const Tensor& x) { return x.dtype() == DType::kBool ? cast(x, DType::kI32) : x; }
 
 // Rounded products of halves, of quarters, and so on, along axis 0.
-Tensor gemm_along_first(Tensor x) {
+Tensor product_along_first(Tensor x) {
   int64_t count = x.size(0).constant();
   if (count == 0) return constant_tensor(x.dtype(), Shape(x.shape().begin() + 1, x.shape().end()), 1);
   while (count > 1) {
@@ -95,7 +95,7 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keepdim) {
     merged.push_back(x.size(i));
   }
   const Tensor accumulator = is_float(x.dtype()) ? cast(x, DType::kF32) : cast(x, DType::kI64);
-  const Tensor product = gemm_along_first(reshape(permute(accumulator, order), merged));
+  const Tensor product = product_along_first(reshape(permute(accumulator, order), merged));
   return with_reduced_axes(is_float(x.dtype()) ? cast(product, x.dtype()) : product, x.shape(), resolved, keepdim);
 }
 

@@ -45,7 +45,7 @@ struct StepOptions {
     int64_t divisor = 1;  // every size is a multiple of it
   };
   std::vector<SymbolicAxis> symbolic = {};
-  // Where given: captured tensors that are not assigned to never change, and those that products read in the compute
+  // Where given: captured tensors that are not assigned to never change, and those that GEMMs read in the compute
   // type are cast once, not in every run. Several steps may share what is cast. Not over a mesh.
   std::shared_ptr<CastTensors> casts = nullptr;
 };

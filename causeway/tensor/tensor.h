@@ -46,7 +46,7 @@ class Tensor {
   // Memory with undefined contents, to be filled by write_bytes(). With a sharding, of the rank's part of that shape;
   // throws Error(kInvalidArgument) where it does not fit the context's mesh (check_sharding()).
   static Tensor uninitialized(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding = {});
-  // The same in f32 with the upper halves of all elements before the lower ones, so that products in bf16 read them
+  // The same in f32 with the upper halves of all elements before the lower ones, so that GEMMs in bf16 read them
   // as they lie (passes/split_weights.h); as uninitialized() where a rank has no multiple of 32 elements, as its lower
   // halves would not be aligned. Bytes that are read and written are those of f32 all the same.
   static Tensor uninitialized_halves(const std::vector<int64_t>& shape, const Sharding& sharding = {});

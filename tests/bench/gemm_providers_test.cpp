@@ -245,7 +245,7 @@ TEST(GemmBenchmark, BlocksWithScalesAreMeasuredWhereTheyHaveKernels) {
   std::vector<std::unique_ptr<GemmProvider>> providers;
   providers.push_back(make_causeway_gemm(processor()));
   EXPECT_TRUE(run_gemm(processor(), {"other shapes", workload}, providers, options, {}, skipped).empty());
-  EXPECT_THAT(skipped, ElementsAre(HasSubstr("cpu has no kernels for products whose blocks have scales")));
+  EXPECT_THAT(skipped, ElementsAre(HasSubstr("cpu has no kernels for block-scaled GEMMs")));
 
   const ContextScope scope(Context::open("emulator:sm_90a"));
   Device& gpu = Context::current()->device();

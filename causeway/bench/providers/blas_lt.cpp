@@ -90,7 +90,7 @@ class PreparedBlasLt : public PreparedGemm {
     const int result = gpu_library_type(dialect.library, w.result());
     const int compute = w.tf32 ? dialect.compute_tf32 : dialect.compute_f32;
     const int f32 = gpu_library_type(dialect.library, DType::kF32);
-    opened_->check(lt.description_create(description_.out(), compute, f32), "describe a product");
+    opened_->check(lt.description_create(description_.out(), compute, f32), "describe a GEMM");
     const auto transpose = [&](int attribute) {
       opened_->check(lt.description_set(description_.get(), attribute, &dialect.transposed, sizeof(int)),
                      "transpose an operand");

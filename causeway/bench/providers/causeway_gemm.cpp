@@ -61,8 +61,8 @@ class CausewayGemms : public GemmProvider {
   // The graph has the operands.
   std::unique_ptr<PreparedGemm> prepare_blocks(const GemmWorkload& w, Graph& graph, void* a, void* b, void* c) {
     if (!device_.target().preferred_sizes().f8_blocks)
-      throw Error(ErrorKind::kUnsupported,
-                  fmt::format("{} has no kernels for products whose blocks have scales", device_.name()), "causeway");
+      throw Error(ErrorKind::kUnsupported, fmt::format("{} has no kernels for block-scaled GEMMs", device_.name()),
+                  "causeway");
     const Value a_scales = graph.add_input("scales of a", {DType::kF32, {Dim(w.k / kScaledBlock), Dim(w.m)}});
     const Value b_scales =
         graph.add_input("scales of b", {DType::kF32, {Dim(w.k / kScaledBlock), Dim(w.n / kScaledBlock)}});

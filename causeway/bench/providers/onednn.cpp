@@ -166,21 +166,21 @@ class PreparedOneDnn : public PreparedGemm {
     if (dnn.describe_gemm != nullptr) {
       check_onednn(dnn.describe_gemm(description.out(), engine, a_layout.get(), b_layout.get(), nullptr, c_layout.get(),
                                      nullptr),
-                   "make such a product");
+                   "make such a GEMM");
     } else {
       std::array<uint64_t, 512> gemm{};  // dnnl_matmul_desc_t has 2800 bytes
       check_onednn(dnn.gemm_init(gemm.data(), a_layout.get(), b_layout.get(), nullptr, c_layout.get()),
-                   "describe a product");
-      check_onednn(dnn.describe(description.out(), gemm.data(), nullptr, engine, nullptr), "make such a product");
+                   "describe a GEMM");
+      check_onednn(dnn.describe(description.out(), gemm.data(), nullptr, engine, nullptr), "make such a GEMM");
     }
     const char* implementation = "";
     check_onednn(dnn.description_query(description.get(), kImplementation, 0, static_cast<void*>(&implementation)),
                  "name its implementation");
     // Plain loops that define the result: what nobody uses says nothing of the library's speed.
     if (std::string_view(implementation).starts_with("ref"))
-      throw_no_gemm(onednn(), fmt::format("oneDNN has no fast product of {} on this processor, only '{}'",
+      throw_no_gemm(onednn(), fmt::format("oneDNN has no fast GEMM of {} on this processor, only '{}'",
                                           dtype_name(w.operands), implementation));
-    check_onednn(dnn.primitive_create(primitive_.out(), description.get()), "make such a product");
+    check_onednn(dnn.primitive_create(primitive_.out(), description.get()), "make such a GEMM");
     check_onednn(dnn.memory_create(a_.out(), a_layout.get(), engine, a), "use an operand");
     check_onednn(dnn.memory_create(b_.out(), b_layout.get(), engine, b), "use an operand");
     check_onednn(dnn.memory_create(c_.out(), c_layout.get(), engine, c), "use the result");

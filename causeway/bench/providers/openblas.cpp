@@ -120,7 +120,7 @@ class OpenBlasProvider : public GemmProvider {
     if (w.tf32) throw_no_gemm(openblas(), "OpenBLAS does not multiply tf32");
     if (w.operands == DType::kF32) return std::make_unique<F32Gemm>(blas_, operands);
     if (w.operands != DType::kBF16) throw_no_gemm(openblas(), w.operands);
-    if (!blas_.has_bf16()) throw_no_gemm(openblas(), "this OpenBLAS was built without products of bf16");
+    if (!blas_.has_bf16()) throw_no_gemm(openblas(), "this OpenBLAS was built without GEMMs of bf16");
     return std::make_unique<Bf16Gemm>(blas_, device_, operands);
   }
 

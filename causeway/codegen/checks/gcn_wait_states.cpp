@@ -172,7 +172,7 @@ void after_matrix(Distance& distance, const GcnInstruction& first, const GcnInst
       distance.at_least(passes - 1, "what a matrix instruction adds to is overwritten");
   }
   if (double_first && (second.starts_with("v_fma_f64") || second.starts_with("v_fmac_f64")))
-    distance.at_least(2, "a double-precision product follows a matrix instruction");
+    distance.at_least(2, "a double-precision multiplication follows a matrix instruction");
 }
 
 void after_valu(Distance& distance, const GcnInstruction& first, const GcnInstruction& second, const GcnRules& rules) {

@@ -45,7 +45,7 @@ struct Places {
   int64_t store_bytes = kNoEnd;
   std::map<int64_t, std::set<int64_t>> loads;   // place -> mbarriers
   std::map<int64_t, std::set<int64_t>> guards;  // mbarrier of loads -> mbarriers that say that there is room
-  std::set<int64_t> stores, products, barriers;
+  std::set<int64_t> stores, wgmma, barriers;
   std::map<int64_t, int64_t> announced;        // mbarrier of loads -> bytes of all loads together
   std::map<int64_t, int64_t> number_of_loads;  // of an mbarrier
   std::set<int64_t> all;
@@ -86,7 +86,7 @@ struct Places {
     // MMAs begin within what one load brings: its place, or one of MMAs behind it.
     const auto load = std::prev(found);
     for (auto between = all.upper_bound(load->first); between != all.end() && *between <= *place; ++between)
-      if (!products.contains(*between)) return {};
+      if (!wgmma.contains(*between)) return {};
     return load->second;
   }
 };
@@ -291,7 +291,7 @@ class BulkCopies {
       if (state.multiplied.has(full) ||
           std::ranges::any_of(state.wgmma_groups,
                               [&, mbarrier = full](const Numbers& group) { return group.has(mbarrier); }))
-        report(i, "what products read is handed back before a wgmma.wait_group that covers them");
+        report(i, "what wgmma reads is handed back before a wgmma.wait_group that covers them");
       state.landed.remove(full);
     }
   }
@@ -299,8 +299,7 @@ class BulkCopies {
   // Others may go on: MMAs of theirs may read what this thread wrote.
   void arrived(int i, const State& state) {
     for (const int64_t place : state.written)
-      if (places_.products.contains(place))
-        report(i, "what products read was written with no fence.proxy.async after it");
+      if (places_.wgmma.contains(place)) report(i, "what wgmma reads was written with no fence.proxy.async after it");
   }
 
   void load(int i, State& state, const PtxValues::State& values) {
@@ -351,10 +350,10 @@ class BulkCopies {
       if (!value.exact()) continue;
       // PTX ISA, "Matrix Descriptor Format": the address in units of 16 bytes, in the lowest 14 bits.
       const int64_t from = (value.low & 0x3fff) << 4;
-      places_.products.insert(from);
+      places_.wgmma.insert(from);
       places_.all.insert(from);
       if (check_ == nullptr) continue;
-      read_by_engine(i, from, state, "a product");
+      read_by_engine(i, from, state, "a wgmma");
       reads_load(i, from, state);
       for (const int64_t full : places_.loads_of(from)) state.multiplied.add(full);
     }
@@ -378,7 +377,7 @@ class BulkCopies {
       report(i, "what a store reads is written before a cp.async.bulk.wait_group that covers it");
     else if (state.drained.has(*place))
       report(i, "what a store reads is written with no barrier after the wait for it");
-    if (places_.stores.contains(*place) || places_.products.contains(*place)) {
+    if (places_.stores.contains(*place) || places_.wgmma.contains(*place)) {
       state.fenced.remove(*place);
       state.written.add(*place);
     }
@@ -391,7 +390,7 @@ class BulkCopies {
   std::set<int> said_;
 };
 
-// Of each warpgroup the first thread, elected in its wave; and a neighbour, which is not.
+// Of each warpgroup the first thread, elected in its warp; and a neighbour, which is not.
 std::vector<PtxRole> roles_of(const PtxFunction& function) {
   const int threads = function.threads > 0 ? function.threads : 384;
   std::vector<PtxRole> roles;

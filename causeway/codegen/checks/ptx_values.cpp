@@ -272,7 +272,7 @@ PtxValue PtxValues::evaluate(const PtxInstruction& one, Get&& get) const {
     return value;
   }
   if (opcode.starts_with("shfl.sync") && count >= 2) {
-    // Of one thread that is followed, only what all lanes of its wave have is known.
+    // Of one thread that is followed, only what all lanes of its warp have is known.
     PtxValue value = a();
     if (role_.thread >= 0 && value.by_lane) return {};
     value.base = -1;

@@ -15,7 +15,7 @@ struct PtxValue {
   enum class Kind : uint8_t { kUnknown, kRange, kLowBits };
   Kind kind = Kind::kUnknown;
   uint8_t bits = 0;      // known of kLowBits, which `low` has
-  bool by_lane = false;  // may differ between the lanes of a wave
+  bool by_lane = false;  // may differ between the lanes of a warp
   // This is scale x base + offset, base being a register that is the same all along, or kThread; -1: none known.
   static constexpr int kThread = 1 << 30;
   int base = -1;
@@ -31,7 +31,7 @@ struct PtxValue {
 struct PtxRole {
   int thread = -1;
   int threads = 1024;
-  bool elected = false;  // by elect.sync, in its wave
+  bool elected = false;  // by elect.sync, in its warp
 };
 
 class PtxValues {

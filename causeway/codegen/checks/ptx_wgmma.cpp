@@ -30,9 +30,9 @@ struct Use {
 };
 using WgmmaState = std::vector<Use>;
 
-class Products {
+class WgmmaCheck {
  public:
-  Products(const PtxFunction& function, FunctionCheck& check) : function_(function), check_(check) {}
+  WgmmaCheck(const PtxFunction& function, FunctionCheck& check) : function_(function), check_(check) {}
 
   void run() {
     number_registers();
@@ -98,7 +98,7 @@ class Products {
       // Whether it is executed is not known: what it waits for may be under way still.
       const bool surely = one.predicate < 0;
       if (is_gemm(one)) {
-        product(i, state, reports);
+        wgmma(i, state, reports);
       } else if (one.is("wgmma.fence")) {
         if (surely)
           for (Use& use : state) use.unfenced = -1;
@@ -119,7 +119,7 @@ class Products {
     }
   }
 
-  void product(int i, WgmmaState& state, bool reports) {
+  void wgmma(int i, WgmmaState& state, bool reports) {
     const PtxInstruction& one = at(i);
     for (size_t operand = 0; operand < 2 && operand < one.operands.size(); ++operand) {
       if (one.operands[operand].kind != PtxOperand::Kind::kVector) continue;
@@ -175,8 +175,8 @@ class Products {
   }
 
   std::string name(int reg) const { return function_.register_names[static_cast<size_t>(reg)]; }
-  std::string under_way(int product) const {
-    return "the product at line " + std::to_string(at(product).line) + ", which no wgmma.wait_group has covered,";
+  std::string under_way(int wgmma) const {
+    return "the wgmma at line " + std::to_string(at(wgmma).line) + ", which no wgmma.wait_group has covered,";
   }
 
   const PtxFunction& function_;
@@ -188,6 +188,6 @@ class Products {
 
 }  // namespace
 
-void check_ptx_wgmma(const PtxFunction& function, FunctionCheck& check) { Products(function, check).run(); }
+void check_ptx_wgmma(const PtxFunction& function, FunctionCheck& check) { WgmmaCheck(function, check).run(); }
 
 }  // namespace causeway::codegen

@@ -2,10 +2,10 @@
 
 namespace causeway::codegen {
 
-GemmSizes::GemmSizes(const Graph& graph, Value product) {
-  const Node& node = graph.node(product);
+GemmSizes::GemmSizes(const Graph& graph, Value gemm) {
+  const Node& node = graph.node(gemm);
   const Shape& a = graph.shape(node.inputs[0]);
-  const Shape& c = graph.shape(product);
+  const Shape& c = graph.shape(gemm);
   const size_t rank = c.size();
   batch_shape.assign(c.begin(), c.end() - 2);
   batch = element_count(batch_shape), m = c[rank - 2], n = c[rank - 1];

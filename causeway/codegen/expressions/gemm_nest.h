@@ -16,7 +16,7 @@ namespace causeway::codegen {
 
 // Sizes of a GEMM, [batch..., m, k] x [batch..., k, n].
 struct GemmSizes {
-  GemmSizes(const Graph& graph, Value product);
+  GemmSizes(const Graph& graph, Value gemm);
 
   Shape batch_shape;
   Dim batch, m, n, k;

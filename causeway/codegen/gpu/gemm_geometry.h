@@ -1,4 +1,4 @@
-// Chooses how a GPU gemm is cut into tiles and k into parts. Pure: the same arguments give the same choice, which
+// Chooses how a GPU's GEMM is cut into tiles and k into parts. Pure: the same arguments give the same choice, which
 // depends on the architecture and never on how many multiprocessors a device happens to have, because the parts of k
 // decide the order of sums.
 #pragma once

@@ -120,7 +120,7 @@ class DotWriter : public ProblemWriter {
   // that lie pages apart, where the processor does not look ahead by itself.
   std::string epilogue(const GemmBlocks& blocks) {
     const DType dtype = graph_.dtype(request_.members.front());
-    const std::string product = rounded(dtype, "value");
+    const std::string sum = rounded(dtype, "value");
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
     nest_.begin_result();
     loads_.clear();
@@ -138,7 +138,7 @@ class DotWriter : public ProblemWriter {
     }
     std::string functions =
         "CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, float value) const {\n" +
-        fmt::format("const float result = {};\n", product) + body(emitter) + stores + "}\n";
+        fmt::format("const float result = {};\n", sum) + body(emitter) + stores + "}\n";
     if (blocks.matrix_tiles && !prefetches.empty())
       functions +=
           "CAUSEWAY_INLINE void prefetch_epilogue(int64_t batch_index, int64_t m_index, int64_t n_index) const {\n" +

@@ -1,4 +1,4 @@
-// Chooses how a CPU gemm is blocked: which path it takes, its block sizes, and from them the tasks, workspace and
+// Chooses how a CPU's GEMM is blocked: which path it takes, its block sizes, and from them the tasks, workspace and
 // scratch of its two launches. Pure: the same arguments give the same blocks.
 //
 // What the sizes promise: the blocks of k depend on the operand type and the vector level alone, so that a machine

@@ -17,7 +17,7 @@ const LaneWarpgroupMultiply& lane(void* const* lanes, int index) {
 
 int depth_of(MatrixElement element) { return 32 / matrix_element_bytes(element); }
 
-// The A of registers: as in mma.sync's, each wave has sixteen rows; a register holds neighbouring k.
+// The A of registers: as in mma.sync's, each warp has sixteen rows; a register holds neighbouring k.
 std::vector<float> a_from_registers(void* const* lanes, MatrixElement element) {
   const int depth = depth_of(element), per_register = depth / 8;
   std::vector<float> a(static_cast<size_t>(kRows) * depth);
@@ -83,26 +83,26 @@ void WarpgroupUnit::multiply(void* const* lanes) {
           "wgmma with other descriptors, or another flag, in thread {} of the warpgroup than in thread 0", thread));
     }
   }
-  auto product = std::make_shared<Product>();
-  product->warpgroup = host_.thread() / kWarpgroupThreads;
-  product->block_rank = host_.block_rank();
-  product->a_element = static_cast<MatrixElement>(first.a_element);
-  product->b_element = static_cast<MatrixElement>(first.b_element);
-  product->a_transposed = first.a_transposed != 0;
-  product->b_transposed = first.b_transposed != 0;
-  product->b = operand(first.b, 'B');
+  auto wgmma = std::make_shared<Wgmma>();
+  wgmma->warpgroup = host_.thread() / kWarpgroupThreads;
+  wgmma->block_rank = host_.block_rank();
+  wgmma->a_element = static_cast<MatrixElement>(first.a_element);
+  wgmma->b_element = static_cast<MatrixElement>(first.b_element);
+  wgmma->a_transposed = first.a_transposed != 0;
+  wgmma->b_transposed = first.b_transposed != 0;
+  wgmma->b = operand(first.b, 'B');
   if (first.a_registers != nullptr) {
     if (!group.fenced) host_.fail("issues wgmma with A in registers without warpgroup_fence()");
-    product->a_values = a_from_registers(lanes, product->a_element);
+    wgmma->a_values = a_from_registers(lanes, wgmma->a_element);
   } else {
-    product->a = operand(first.a, 'A');
+    wgmma->a = operand(first.a, 'A');
   }
-  product->sum = sum_of(group, lanes);
-  product->clears = first.accumulate == 0;
-  ++product->sum->open;
-  group.queue.push_back(product);
-  group.open.push_back(product);
-  effects_.add([this, &group, product] { compute_until(group, *product); });
+  wgmma->sum = sum_of(group, lanes);
+  wgmma->clears = first.accumulate == 0;
+  ++wgmma->sum->open;
+  group.queue.push_back(wgmma);
+  group.open.push_back(wgmma);
+  effects_.add([this, &group, wgmma] { compute_until(group, *wgmma); });
 }
 
 void WarpgroupUnit::fence() { current().fenced = true; }
@@ -116,9 +116,9 @@ void WarpgroupUnit::commit() {
 void WarpgroupUnit::wait(int groups) {
   Warpgroup& group = current();
   while (group.groups.size() > static_cast<size_t>(groups)) {
-    for (const WgmmaPointer& product : group.groups.front()) {
-      compute_until(group, *product);
-      --product->sum->open;
+    for (const WgmmaPointer& wgmma : group.groups.front()) {
+      compute_until(group, *wgmma);
+      --wgmma->sum->open;
     }
     group.groups.pop_front();
   }
@@ -142,8 +142,8 @@ void WarpgroupUnit::thread_ended() {
   }
 }
 
-void WarpgroupUnit::compute_until(Warpgroup& group, const Product& product) {
-  while (!product.done) {
+void WarpgroupUnit::compute_until(Warpgroup& group, const Wgmma& wgmma) {
+  while (!wgmma.done) {
     const WgmmaPointer next = group.queue.front();
     group.queue.pop_front();
     compute(*next);
@@ -151,13 +151,13 @@ void WarpgroupUnit::compute_until(Warpgroup& group, const Product& product) {
   }
 }
 
-std::vector<float> WarpgroupUnit::gather(const Product& product, const SharedOperand& from, bool is_a) {
-  const MatrixElement element = is_a ? product.a_element : product.b_element;
+std::vector<float> WarpgroupUnit::gather(const Wgmma& wgmma, const SharedOperand& from, bool is_a) {
+  const MatrixElement element = is_a ? wgmma.a_element : wgmma.b_element;
   const int depth = depth_of(element), bytes = matrix_element_bytes(element);
-  const int lines = is_a ? kRows : product.sum->columns;
-  const bool transposed = is_a ? product.a_transposed : product.b_transposed;
-  const std::span<const std::byte> shared = host_.shared(product.block_rank);
-  const std::string reader = fmt::format("wgmma of warpgroup {}, operand {},", product.warpgroup, is_a ? 'A' : 'B');
+  const int lines = is_a ? kRows : wgmma.sum->columns;
+  const bool transposed = is_a ? wgmma.a_transposed : wgmma.b_transposed;
+  const std::span<const std::byte> shared = host_.shared(wgmma.block_rank);
+  const std::string reader = fmt::format("wgmma of warpgroup {}, operand {},", wgmma.warpgroup, is_a ? 'A' : 'B');
   std::vector<float> values(static_cast<size_t>(lines * depth));
   const int run = 16 / bytes;  // elements of one 16-byte piece, which lie along k, or along the lines when transposed
   for (int line = 0; line < lines; line += transposed ? run : 1) {
@@ -167,7 +167,7 @@ std::vector<float> WarpgroupUnit::gather(const Product& product, const SharedOpe
         host_.fail(fmt::format("{} reads shared memory {:#x}, outside of the block's {} bytes", reader, offset,
                                shared.size()));
       }
-      view_.check(product.block_rank, offset, 16, reader);
+      view_.check(wgmma.block_rank, offset, 16, reader);
       for (int i = 0; i < run; ++i) {
         const int at_line = transposed ? line + i : line, at_k = transposed ? k : k + i;
         const int place = is_a ? at_line * depth + at_k : at_k * lines + at_line;
@@ -178,12 +178,12 @@ std::vector<float> WarpgroupUnit::gather(const Product& product, const SharedOpe
   return values;
 }
 
-void WarpgroupUnit::compute(Product& product) {
-  const std::vector<float> a = product.a_values.empty() ? gather(product, product.a, true) : product.a_values;
-  const std::vector<float> b = gather(product, product.b, false);
-  Sum& sum = *product.sum;
-  if (product.clears) std::fill(sum.values.begin(), sum.values.end(), 0.0f);
-  multiply_dense(sum.values.data(), a.data(), b.data(), sum.columns, depth_of(product.a_element));
+void WarpgroupUnit::compute(Wgmma& wgmma) {
+  const std::vector<float> a = wgmma.a_values.empty() ? gather(wgmma, wgmma.a, true) : wgmma.a_values;
+  const std::vector<float> b = gather(wgmma, wgmma.b, false);
+  Sum& sum = *wgmma.sum;
+  if (wgmma.clears) std::fill(sum.values.begin(), sum.values.end(), 0.0f);
+  multiply_dense(sum.values.data(), a.data(), b.data(), sum.columns, depth_of(wgmma.a_element));
 }
 
 }  // namespace causeway::device

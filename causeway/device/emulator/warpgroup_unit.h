@@ -1,4 +1,4 @@
-// wgmma, the matrix instructions of four waves on Hopper (PTX ISA, "Asynchronous warpgroup-level matrix instructions").
+// wgmma, the matrix instructions of four warps on Hopper (PTX ISA, "Asynchronous warpgroup-level matrix instructions").
 // From the moment an MMA is issued until the wait that covers it, its accumulators hold poison; the operands are
 // read from shared memory at a random moment in between, through the asynchronous proxy.
 #pragma once
@@ -28,7 +28,7 @@ class WarpgroupUnit {
   void fence();
   void commit();
   void wait(int groups);
-  // The running thread has ended: no product of its warpgroup may still be on its way.
+  // The running thread has ended: no wgmma of its warpgroup may still be on its way.
   void thread_ended();
 
  private:
@@ -38,7 +38,7 @@ class WarpgroupUnit {
     int columns = 0;
     int open = 0;  // MMAs not yet covered by a wait
   };
-  struct Product {
+  struct Wgmma {
     int warpgroup = 0;
     int block_rank = 0;
     std::shared_ptr<Sum> sum;
@@ -49,7 +49,7 @@ class WarpgroupUnit {
     bool clears = false;  // C = A B, not C += A B
     bool done = false;
   };
-  using WgmmaPointer = std::shared_ptr<Product>;
+  using WgmmaPointer = std::shared_ptr<Wgmma>;
   struct Warpgroup {
     bool fenced = false;
     std::vector<std::shared_ptr<Sum>> sums;
@@ -61,9 +61,9 @@ class WarpgroupUnit {
   Warpgroup& current() { return warpgroups_[{host_.block_rank(), host_.thread() / kWarpgroupThreads}]; }
   std::shared_ptr<Sum> sum_of(Warpgroup& group, void* const* lanes);
   SharedOperand operand(uint64_t descriptor, char name);
-  void compute_until(Warpgroup& group, const Product& product);
-  void compute(Product& product);
-  std::vector<float> gather(const Product& product, const SharedOperand& from, bool is_a);
+  void compute_until(Warpgroup& group, const Wgmma& wgmma);
+  void compute(Wgmma& wgmma);
+  std::vector<float> gather(const Wgmma& wgmma, const SharedOperand& from, bool is_a);
 
   AsyncHost& host_;
   DelayedEffects& effects_;

@@ -193,11 +193,10 @@ class Forward {
     for (int r = 0; r < kBlocks; ++r) {
       if (masked || ends) {
         modify(scores[r], r, key,
-               [&](float product, int32_t t, int32_t s) { return modified_score(p, product, b_, h_, t, s, masked); });
+               [&](float qk, int32_t t, int32_t s) { return modified_score(p, qk, b_, h_, t, s, masked); });
         soften(scores[r], r, 1.0f);
       } else if constexpr (P::kHasScore) {
-        modify(scores[r], r, key,
-               [&](float product, int32_t t, int32_t s) { return p.score(b_, h_, t, s, product * p.scale); });
+        modify(scores[r], r, key, [&](float qk, int32_t t, int32_t s) { return p.score(b_, h_, t, s, qk * p.scale); });
         soften(scores[r], r, kLog2E);
       } else {
         soften(scores[r], r, p.scale * kLog2E);

@@ -162,17 +162,18 @@ class GradientPingPong {
 #pragma clang loop unroll(full)
       for (int r = 0; r < kBlocks; ++r)
 #pragma clang loop unroll(full)
-        for (int n = 0; n < kOthers; ++n) products_[which][r][n] = Accumulator{};
+        for (int n = 0; n < kOthers; ++n) accumulators_[which][r][n] = Accumulator{};
       const RowReader<kDim, T> rows(image(stage, which));
       load_ahead<kOthers * kSteps, OtherFragment<T>>(
           [&](int i) { return rows.load(i / kSteps, i % kSteps); },
           [&](int i, const OtherFragment<T>& first, const OtherFragment<T>& second) {
             const int n = i / kSteps, d = i % kSteps * 2;
 #pragma clang loop unroll(full)
-            for (int r = 0; r < kBlocks; ++r) multiply_scores<T>(products_[which][r][n], lines_[which][r][d], first);
+            for (int r = 0; r < kBlocks; ++r)
+              multiply_scores<T>(accumulators_[which][r][n], lines_[which][r][d], first);
 #pragma clang loop unroll(full)
             for (int r = 0; r < kBlocks; ++r)
-              multiply_scores<T>(products_[which][r][n], lines_[which][r][d + 1], second);
+              multiply_scores<T>(accumulators_[which][r][n], lines_[which][r][d + 1], second);
           });
     }
   }
@@ -198,7 +199,7 @@ class GradientPingPong {
  protected:
   const P& p;
   int64_t first_line_ = 0;                          // of the wave
-  Accumulator products_[2][kBlocks][kOthers];       // of both operands
+  Accumulator accumulators_[2][kBlocks][kOthers];   // of both operands
   WeightFragment<T> weights_[2][kBlocks][kOthers];  // gradients of scores, weights
 
  private:
@@ -276,8 +277,8 @@ class QueryGradientPingPong : GradientPingPong<P, QueryGradientPingPong<P>, 2> {
 #pragma clang loop unroll(full)
         for (int i = 0; i < kAccumulatorElements; ++i)
           gradients.v[i] =
-              pair_gradient<kModified>(p, this->products_[0][r][n].v[i], this->products_[1][r][n].v[i], shift_[r],
-                                       delta_[r], b_, h_, static_cast<int32_t>(this->own_line(r)),
+              pair_gradient<kModified>(p, this->accumulators_[0][r][n].v[i], this->accumulators_[1][r][n].v[i],
+                                       shift_[r], delta_[r], b_, h_, static_cast<int32_t>(this->own_line(r)),
                                        tile.first + OthersInPairs::of(n, i), masked)
                   .dqk;
         set_weights(this->weights_[0][r][n], gradients);
@@ -370,7 +371,7 @@ class KeyGradientPingPong
 #pragma clang loop unroll(full)
         for (int i = 0; i < kAccumulatorElements; ++i) {
           const PairGradient pair = pair_gradient<kModified>(
-              p, this->products_[0][r][n].v[i], this->products_[1][r][n].v[i], weight_shift(lse_[4 * n + i]),
+              p, this->accumulators_[0][r][n].v[i], this->accumulators_[1][r][n].v[i], weight_shift(lse_[4 * n + i]),
               delta_[4 * n + i], b_, tile.head, tile.first + OthersInPairs::of(n, i),
               static_cast<int32_t>(this->own_line(r)), masked);
           gradients.v[i] = pair.dqk;

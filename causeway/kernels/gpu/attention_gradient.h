@@ -33,46 +33,46 @@ struct PairGradient {
 // inside and there is no such function, or whatever there is: that function, the mask, the ends.
 enum class Modified { kNot, kByScore, kByMask, kByAll };
 // The gradient of the MMA of query and key from the weight, but for what a score function multiplies it by.
-CAUSEWAY_INLINE float product_gradient(float weight, float dweight, float delta) { return weight * (dweight - delta); }
+CAUSEWAY_INLINE float qk_gradient(float weight, float dweight, float delta) { return weight * (dweight - delta); }
 
 // The weight alone, where the gradient of a score does not depend on it: there is no score function, or one that adds
 // something to it.
 template <Modified kModified, class P>
-CAUSEWAY_INLINE float pair_weight(const P& p, float product, float shift, int64_t b, int64_t h, int32_t t, int32_t s,
+CAUSEWAY_INLINE float pair_weight(const P& p, float qk, float shift, int64_t b, int64_t h, int32_t t, int32_t s,
                                   bool masked) {
   if constexpr (kModified == Modified::kByAll) {
-    const float x = modified_score(p, product, b, h, t, s, masked);
+    const float x = modified_score(p, qk, b, h, t, s, masked);
     return x == -kInfinity ? 0.0f : fast_exp2(x + shift);
   } else if constexpr (kModified == Modified::kByScore) {
-    return fast_exp2(__builtin_fmaf(p.score(b, h, t, s, product * p.scale), kLog2E, shift));
+    return fast_exp2(__builtin_fmaf(p.score(b, h, t, s, qk * p.scale), kLog2E, shift));
   } else {
-    const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
+    const float weight = fast_exp2(__builtin_fmaf(qk, p.scale * kLog2E, shift));
     if constexpr (kModified == Modified::kByMask) return p.mask(b, h, t, s) ? weight : 0.0f;
     return weight;
   }
 }
 template <Modified kModified, class P>
-CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dweight, float shift, float delta,
-                                           int64_t b, int64_t h, int32_t t, int32_t s, bool masked) {
+CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float qk, float dweight, float shift, float delta, int64_t b,
+                                           int64_t h, int32_t t, int32_t s, bool masked) {
   if constexpr (kModified == Modified::kNot) {
-    const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
+    const float weight = fast_exp2(__builtin_fmaf(qk, p.scale * kLog2E, shift));
     return {weight, weight * (dweight - delta)};
   } else if constexpr (kModified == Modified::kByMask) {
-    const float weight = pair_weight<kModified>(p, product, shift, b, h, t, s, masked);
-    return {weight, product_gradient(weight, dweight, delta)};
+    const float weight = pair_weight<kModified>(p, qk, shift, b, h, t, s, masked);
+    return {weight, qk_gradient(weight, dweight, delta)};
   } else if constexpr (kModified == Modified::kByScore) {
-    const float x = product * p.scale;
+    const float x = qk * p.scale;
     const float weight = fast_exp2(__builtin_fmaf(p.score(b, h, t, s, x), kLog2E, shift));
     const float dqk = weight * (dweight - delta) * p.score_gradient(b, h, t, s, x);
     // A score of -inf takes no part, whatever its function's gradient is there.
     return {weight, weight == 0.0f ? 0.0f : dqk};
   } else {
-    const float x = modified_score(p, product, b, h, t, s, masked);
+    const float x = modified_score(p, qk, b, h, t, s, masked);
     const float weight = x == -kInfinity ? 0.0f : fast_exp2(x + shift);
     float dqk = weight * (dweight - delta);
     if constexpr (P::kHasScore) {
       const int32_t queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
-      dqk *= p.score_gradient(b, h, t < queries ? t : queries - 1, s < keys ? s : keys - 1, product * p.scale);
+      dqk *= p.score_gradient(b, h, t < queries ? t : queries - 1, s < keys ? s : keys - 1, qk * p.scale);
     }
     return {weight, weight == 0.0f ? 0.0f : dqk};
   }
@@ -159,7 +159,7 @@ class GradientBlock {
   }
 
   // MMAs of the wave's lines of operand `which` with 16 others.
-  CAUSEWAY_INLINE Accumulator product(int which, const T* others) const {
+  CAUSEWAY_INLINE Accumulator mma(int which, const T* others) const {
     Accumulator result{};
 #pragma clang loop unroll(full)
     for (int d = 0; d < kInner; ++d) {
@@ -313,8 +313,8 @@ class QueryGradient : GradientBlock<P> {
 #pragma clang loop unroll(disable)
     for (int n = 0; n < kOthers; ++n) {
       const T* keys = this->tile(stage, 0) + n * 16 * kStride;
-      const Accumulator scores = this->product(0, keys);
-      const Accumulator dweights = this->product(1, this->tile(stage, 1) + n * 16 * kStride);
+      const Accumulator scores = this->mma(0, keys);
+      const Accumulator dweights = this->mma(1, this->tile(stage, 1) + n * 16 * kStride);
       Accumulator gradients;
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
@@ -448,8 +448,8 @@ class KeyGradient : GradientBlock<P> {
     for (int n = 0; n < kOthers; ++n) {
       const T* queries = this->tile(stage, 0) + n * 16 * kStride;
       const T* out_gradients = this->tile(stage, 1) + n * 16 * kStride;
-      Accumulator scores = this->product(0, queries);
-      Accumulator dweights = this->product(1, out_gradients);
+      Accumulator scores = this->mma(0, queries);
+      Accumulator dweights = this->mma(1, out_gradients);
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
         const int other = 16 * n + other_of(i);

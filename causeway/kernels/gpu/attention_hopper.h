@@ -165,7 +165,7 @@ class Forward {
   struct Exponents {
     float factor;
     float second;  // with distances, for the second row of each thread
-    bool exceed;   // 2^kGrowth, maybe, in any row of the wave
+    bool exceed;   // 2^kGrowth, maybe, in any row of the warp
 
     // Scores with distances are relative to the maximum.
     CAUSEWAY_INLINE float added(const float (&maximum)[2], int slot) const {
@@ -291,8 +291,8 @@ class Forward {
     Exponents result = {p.scale * kLog2E, 0.0f, false};
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
     if (!keys_inside || (masked && !(kMaskAlone && queries_inside)) || (P::kHasScore && !queries_inside)) {
-      modify(scores, note.first, [&](float product, int32_t t, int32_t s) {
-        return attention_tile::modified_score(p, product, b_, h_, t, s, masked);
+      modify(scores, note.first, [&](float qk, int32_t t, int32_t s) {
+        return attention_tile::modified_score(p, qk, b_, h_, t, s, masked);
       });
       result.factor = 1.0f;
       if constexpr (P::kScoreAddsDistance) add_to_rows(scores, -reference(maximum[0]), -reference(maximum[1]));
@@ -301,8 +301,7 @@ class Forward {
         result.second = add_distance(scores, note.first, maximum);
         result.factor = 1.0f;
       } else if constexpr (P::kHasScore) {
-        modify(scores, note.first,
-               [&](float product, int32_t t, int32_t s) { return p.score(b_, h_, t, s, product * p.scale); });
+        modify(scores, note.first, [&](float qk, int32_t t, int32_t s) { return p.score(b_, h_, t, s, qk * p.scale); });
         result.factor = kLog2E;
       }
       if constexpr (kMaskAlone) {

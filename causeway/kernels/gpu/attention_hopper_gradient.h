@@ -355,7 +355,7 @@ class QueryGradient : GradientGroup<P> {
         warpgroup_wait<0>();
 #pragma clang loop unroll(full)
         for (int i = 0; i < kOthers / 2; ++i)
-          scores[i] = attention_tile::product_gradient(scores[i], dweights[i], delta[(i & 2) / 2]);
+          scores[i] = attention_tile::qk_gradient(scores[i], dweights[i], delta[(i & 2) / 2]);
       }
       pack<T, kOthers>(scores, gradients);
       warpgroup_fence();
@@ -526,8 +526,8 @@ class KeyGradient : GradientGroup<P> {
         if constexpr (kForKeys) {
 #pragma clang loop unroll(full)
           for (int i = 0; i < kOthers / 2; ++i)
-            dweights[i] = attention_tile::product_gradient(scores[i], dweights[i],
-                                                           statistics[1][warpgroup_column(0) + i / 4 * 8 + (i & 1)]);
+            dweights[i] = attention_tile::qk_gradient(scores[i], dweights[i],
+                                                      statistics[1][warpgroup_column(0) + i / 4 * 8 + (i & 1)]);
         }
       }
       if constexpr (kForValues) pack<T, kOthers>(scores, packed);

@@ -29,7 +29,7 @@ CAUSEWAY_INLINE uint32_t* query_turns(const P& p) {
                                      p.batch * p.query_heads * query_tiles(p) * joint_gradient_sums(P::kHeadDim));
 }
 
-// What a warpgroup has added up of a tile of queries, for the wave that sends it.
+// What a warpgroup has added up of a tile of queries, for the warp that sends it.
 struct SumNote {
   int32_t b, head, query, key;  // head: of queries; key: the first of the block's; -1: there are no more
 };
@@ -58,7 +58,7 @@ CAUSEWAY_INLINE int64_t query_tile_number(const P& p, int32_t b, int32_t head, i
   return (static_cast<int64_t>(b) * p.query_heads + head) * query_tiles(p) + query / P::kGradientTile;
 }
 
-// A wave for each warpgroup: sends what that has added up, tile after tile.
+// A warp for each warpgroup: sends what that has added up, tile after tile.
 template <class P>
 class SumSender {
  public:
@@ -151,7 +151,7 @@ class JointGradient {
       release(&shared_.own_empty[own_.stage]);
       own_.advance();
     }
-    // The wave that sends has nothing more to do.
+    // The warp that sends has nothing more to do.
     barrier_wait(&shared_.sums_empty[group_], sums_parity_ ^ 1);
     announce({0, 0, 0, -1});
   }
@@ -210,8 +210,8 @@ class JointGradient {
         warpgroup_wait<0>();
 #pragma clang loop unroll(full)
         for (int i = 0; i < kOthers / 2; ++i)
-          dweights[i] = attention_tile::product_gradient(scores[i], dweights[i],
-                                                         statistics[1][warpgroup_column(0) + i / 4 * 8 + (i & 1)]);
+          dweights[i] = attention_tile::qk_gradient(scores[i], dweights[i],
+                                                    statistics[1][warpgroup_column(0) + i / 4 * 8 + (i & 1)]);
       } else {
         warpgroup_wait<0>();
         if (!inside) {
@@ -308,7 +308,7 @@ class JointGradient {
     warpgroup_wait<0>();
   }
 
-  // To the wave that sends: a thread's sums of four, 128 threads apart.
+  // To the warp that sends: a thread's sums of four, 128 threads apart.
   CAUSEWAY_INLINE void hand_on(const float (&dq)[P::kHeadDim / 2]) {
     barrier_wait(&shared_.sums_empty[group_], sums_parity_ ^ 1);
     float* to = shared_.sums[group_] + computed_here(thread_index() % 128) * 4;

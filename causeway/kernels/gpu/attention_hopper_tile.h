@@ -58,12 +58,12 @@ constexpr int32_t kLastTile = 1 << 30;
 // Of a task without tiles: one past every end, which no warpgroup has to do with.
 constexpr TileNote kNoTile = {1 << 30, 0};
 
-// The same for all lanes of a wave, as the compiler can see: what branches and stages depend on.
+// The same for all lanes of a warp, as the compiler can see: what branches and stages depend on.
 CAUSEWAY_INLINE int32_t uniform(int32_t value) { return wave_shuffle(value, 0); }
 CAUSEWAY_INLINE int warpgroup_index() { return uniform(thread_index() / 128); }
 CAUSEWAY_INLINE TileNote uniform(const TileNote& note) { return {uniform(note.first), uniform(note.kinds)}; }
 
-// Once for each wave, when all of its lanes have read what the barrier guards.
+// Once for each warp, when all of its lanes have read what the barrier guards.
 CAUSEWAY_INLINE void release(Mbarrier* barrier) {
   wave_barrier();
   if (lane_index() == 0) barrier_arrive(barrier);
@@ -150,7 +150,7 @@ CAUSEWAY_INLINE int32_t first_query(const P& p, int32_t first, int group) {
 // on, 32 tiles of each of the `group` heads that share the keys in turn, so that blocks which add to the same queries
 // come to them in the order of their keys, whatever a causal mask leaves of them. Of very long maps all of a head where
 // later keys see as much later queries, as in a window: so what blocks add to stays in the cache until all of them
-// have. All lanes of a wave go through them together; each reads the map for one of the next 32.
+// have. All lanes of a warp go through them together; each reads the map for one of the next 32.
 template <class P, bool kOwnAreQueries, int kOthers, bool kFewer>
 class TilePlan {
  public:
@@ -186,7 +186,7 @@ class TilePlan {
   // Every position, or what the mask says.
   static constexpr int kKindWithoutMap = P::kHasMask ? 0x55 : 0xaa;
 
-  // Pieces of a row, of 16 blocks each, from which on looking at it once is less work for a wave of few registers too.
+  // Pieces of a row, of 16 blocks each, from which on looking at it once is less work for a warp of few registers too.
   // Beside masks that read memory it has none to spare.
   static constexpr int kLongRow = 32;
   // Whether long maps' rows are looked at once, for the part that tiles are looked for in.
@@ -333,7 +333,7 @@ class TilePlan {
 template <class P>
 class Copier {
  public:
-  // One wave suffices where nothing is computed.
+  // One warp suffices where nothing is computed.
   static constexpr int kThreads = P::kComputesOperands ? 128 : 32;
 
  protected:
@@ -343,7 +343,7 @@ class Copier {
 
   CAUSEWAY_INLINE explicit Copier(const TensorMapBytes* maps) : maps_(maps) {}
 
-  // Asked by whole waves.
+  // Asked by whole warps.
   CAUSEWAY_INLINE static bool leads() { return wave_index() == 0 && elects_lane(); }
 
   // By the thread that leads, before the tile's loads.

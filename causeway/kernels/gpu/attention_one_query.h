@@ -108,14 +108,14 @@ class OneQuery {
       to_floats(keys[i], piece);
 #pragma clang loop unroll(full)
       for (int g = 0; g < kHeads; ++g) {
-        float product = 0;
+        float qk = 0;
 #pragma clang loop unroll(full)
-        for (int e = 0; e < kPiece; ++e) product = __builtin_fmaf(queries[g][e], piece[e], product);
+        for (int e = 0; e < kPiece; ++e) qk = __builtin_fmaf(queries[g][e], piece[e], qk);
 #pragma clang loop unroll(full)
-        for (int lanes = 1; lanes < kLanes; lanes *= 2) product += wave_shuffle_xor(product, lanes);
+        for (int lanes = 1; lanes < kLanes; lanes *= 2) qk += wave_shuffle_xor(qk, lanes);
         // Keys behind a part's end are there, but another's.
         const int32_t key = first + i * kTeams;
-        weights[g][i] = modified_score(p, product, b_, h_ + g, 0, key, true);
+        weights[g][i] = modified_score(p, qk, b_, h_ + g, 0, key, true);
         if (P::kMostParts > 1 && key >= end_) weights[g][i] = -kInfinity;
       }
     }

@@ -190,11 +190,10 @@ CAUSEWAY_INLINE uint8_t block_kind(const P& p, int64_t b, int64_t h, int64_t t, 
 // A score as the softmax takes it, in base 2, from an MMA of query and key. Positions past the ends are computed
 // like the last ones; keys there are left out.
 template <class P>
-CAUSEWAY_INLINE float modified_score(const P& p, float product, int64_t b, int64_t h, int32_t t, int32_t s,
-                                     bool masked) {
+CAUSEWAY_INLINE float modified_score(const P& p, float qk, int64_t b, int64_t h, int32_t t, int32_t s, bool masked) {
   const int32_t queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
   const int32_t t_inside = t < queries ? t : queries - 1, s_inside = s < keys ? s : keys - 1;
-  float x = product * p.scale;
+  float x = qk * p.scale;
   if constexpr (P::kHasScore) x = p.score(b, h, t_inside, s_inside, x);
   bool seen = s < keys;
   if constexpr (P::kHasMask) seen = seen && (!masked || p.mask(b, h, t_inside, s_inside));

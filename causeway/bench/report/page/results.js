@@ -197,7 +197,7 @@ const lowerIsBetter = (unit) => unit === "s" || unit === kEnergy || unit.startsW
 const better = (unit, a, b) => lowerIsBetter(unit) ? a < b : a > b;
 
 const kBenchmarks = [
-  ["gemm", "Matrix products", "Where nearly all the time of training goes: one matrix times another."],
+  ["gemm", "GEMM", "Where nearly all the time of training goes: one matrix times another."],
   ["copy", "Memory", "How fast the device's own memory is read and written."],
   ["attention", "Attention", "The other large part of a transformer's work."],
   ["collectives", "Collectives", "Devices exchanging tensors, as data-parallel training does after every step."],
