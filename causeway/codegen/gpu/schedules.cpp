@@ -57,11 +57,11 @@ constexpr Rate kRates[] = {
 
 // Tiles of Hopper's GEMMs as {m, n, ping_pong, measured, ...}. Fitted, with the times below, to the times of GEMMs
 // of bf16 on H200s in tests/kernels: hopper_gemms_h200.txt, some 300 more of shapes that had been slow, and what 116
-// others gained or lost, beside cuBLASLt, where their plan changed (docs/performance_log.md); 128 x 208 in turns is set
+// others gained or lost, beside cuBLASLt, where their plan changed (docs/log/gemm.md); 128 x 208 in turns is set
 // between what these say and what training steps gained. hopper_gemms_in_a_row_h200.txt is what the energy,
 // kHopperGemmPower, was fitted to, hopper_gemms_one_tile_h200.txt what kHopperGemmOneTile was, but for what
 // results take and an element, which 271 plans of large tiles were, those of 200 shapes drawn at random among them
-// (docs/performance_log.md); tiles of 192 rows are set by hand from hopper_gemms_192_rows_h200.txt. None of those of
+// (docs/log/gemm.md); tiles of 192 rows are set by hand from hopper_gemms_192_rows_h200.txt. None of those of
 // 16-bit operands spills with what the epilogues that it is for keep in registers: 256 x 208 would with others. Those
 // of 8-bit operands, and those in turns whose results are stored otherwise than by TMA, are set by hand
 // from fewer runs; 128 x 192 in turns is not among the latter. Those that results are added to (kAdded) were fitted to
@@ -126,7 +126,7 @@ constexpr AttentionGradientSchedule kAttentionGradient[] = {
     {kAmd, 2, kAnyHead, 32, 1, true, 1, 1},     {kAmd, 4, kAnyHead, 32, 1, true, 1, 1},
 };
 
-// As many stages as fit. Measured on an H200 (docs/performance_log.md).
+// As many stages as fit. Measured on an H200 (docs/log/attention.md).
 // Heads of 128 in three warpgroups of 64 keys at a time: 1 % to 3 % faster than in two of 128 where all is seen, 5 % to
 // 6 % with windows, of which less is multiplied in vain, and 1 % slower under long causal masks.
 constexpr HopperAttentionSchedule kHopperAttention[] = {{64, {3, 128, 5}, {2, 128, 5}, 3, 2, 6},

@@ -87,7 +87,7 @@ constexpr int hopper_gemm_stage_bytes(const HopperGemmTile& tile) {
 constexpr int kHopperGemmPieceBytes = 16 * 64 * 4;
 // Where TMA takes them, boxes of as many rows of C as a wave has of a tile, and of 128 bytes of columns;
 // the last of a tile's columns make a box of their own, of fewer, where they do not fill one. Boxes of 32 bytes alone
-// took up to a quarter longer (docs/performance_log.md).
+// took up to a quarter longer (docs/log/gemm.md).
 constexpr int kHopperGemmSentRows = 16;
 constexpr int kHopperGemmBoxLine = 128;
 constexpr int kHopperGemmBoxBytes = kHopperGemmSentRows * kHopperGemmBoxLine;

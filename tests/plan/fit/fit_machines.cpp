@@ -1,5 +1,5 @@
 // Fits the constants of every machine to its published steps and prints them, and what they predict for the steps, as
-// rows of docs/planning.md: build/tests/fit_machines [MACHINE ...]
+// rows of docs/log/planning.md: build/tests/fit_machines [MACHINE ...]
 #include <fmt/format.h>
 
 #include <exception>
