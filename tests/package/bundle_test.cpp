@@ -23,8 +23,9 @@ TEST(Bundle, HasRecipesAndEveryDocument) {
   for (const char* file : {"bin/causeway", "recipes/shakespeare.yaml", "README.md", "LICENSE", "CHANGELOG.md",
                            "SECURITY.md", "CONTRIBUTING.md"})
     expect(file);
-  for (const auto& entry : std::filesystem::directory_iterator(CAUSEWAY_SOURCE_DIR "/docs"))
-    expect("docs/" + entry.path().filename().string());
+  const std::filesystem::path root = CAUSEWAY_SOURCE_DIR;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "docs"))
+    if (entry.is_regular_file()) expect(std::filesystem::relative(entry.path(), root).string());
 }
 
 }  // namespace
