@@ -1,4 +1,4 @@
-// GEMMs by shape and type: Causeway's kernels and the vendor's library, in turns.
+// GEMMs by shape and type: Causeway's kernels and the vendor's library, alternating.
 #pragma once
 
 #include <optional>

@@ -194,7 +194,7 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
       fmt::format("{:.0f} tokens/s", static_cast<double>(one.sequences * one.length) / begin_seconds);
   m.details["bytes of a pass"] = format_bytes(static_cast<uint64_t>(bytes));
   m.details["read at least"] = fmt::format("{:.1f} GB/s", bytes * passes_per_second / 1e9);
-  m.details["key-value cache"] = format_bytes(static_cast<uint64_t>(forward->cache_bytes()));
+  m.details["KV cache"] = format_bytes(static_cast<uint64_t>(forward->cache_bytes()));
   if (peak && peak->memory_gb_per_s > 0) {
     m.peak = peak->memory_gb_per_s * 1e9 / bytes * m.work;
     m.peak_source =

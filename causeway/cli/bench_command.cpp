@@ -243,9 +243,9 @@ void run_generations(BenchmarkSession& session, const BenchCommandOptions& optio
         run_generation(session.device(), one, {options.samples, session.clock()}, session.peak(), session.skipped());
     if (!measurement) continue;
     session.record({*measurement});
-    output("  at least {} read a pass, {}; prompts: {}; key-value cache: {}\n",
-           measurement->details.at("bytes of a pass"), measurement->details.at("read at least"),
-           measurement->details.at("prompts"), measurement->details.at("key-value cache"));
+    output("  at least {} read a pass, {}; prompts: {}; KV cache: {}\n", measurement->details.at("bytes of a pass"),
+           measurement->details.at("read at least"), measurement->details.at("prompts"),
+           measurement->details.at("KV cache"));
   }
 }
 
@@ -542,7 +542,7 @@ void add_bench_command(CLI::App& program) {
                    "Of the processes that were started, as fsdp=4 or fsdp=2,tp=2 (dp, fsdp, cp, tp); dp without it")
       ->delimiter(',');
   train->add_option("--steps", options->samples, "Steps that are timed; as --samples")->check(CLI::Range(1, 1000000));
-  CLI::App* generate = add("generate", "Tokens one after another, with a key-value cache",
+  CLI::App* generate = add("generate", "Tokens one after another, with a KV cache",
                            "generate --model gpt2_124m --sequences 1,16", run_generations);
   generate->add_option("--model", options->models, "Recipes' names, as gpt2_124m; several by commas")->delimiter(',');
   generate->add_option("--precision", options->precisions, "bf16, f32; several by commas")->delimiter(',');

@@ -174,7 +174,7 @@ void explain_generation(const ExplainCommandOptions& options, const Recipe& reci
   CachedForward forward(*model, pipeline_options(recipe), options.generate, length, recipe.model.vocabulary_size,
                         std::make_shared<CastTensors>());
   const Program& program = forward.program(length);
-  output("parameters: {}\nkey-value cache: {}, of {} tokens of {} sequences{}\n",
+  output("parameters: {}\nKV cache: {}, of {} tokens of {} sequences{}\n",
          format_count(static_cast<double>(parameter_count(recipe.model))),
          format_bytes(static_cast<uint64_t>(forward.cache_bytes())), forward.capacity(), options.generate,
          forward.ring() > 0 ? fmt::format(", in layers with windows the last {}", forward.ring()) : "");

@@ -57,7 +57,7 @@ class DeviceModule {
   virtual DeviceKernel kernel(const std::string& name) const = 0;
 };
 
-// A window through which a GPU's copy engine moves boxes of a buffer into shared memory (cuTensorMapEncodeTiled).
+// A window through which TMA moves boxes of a buffer into shared memory (cuTensorMapEncodeTiled).
 // Dimension 0 is the contiguous one. Elements outside `sizes` read as zero and are not written.
 struct TensorMap {
   static constexpr int kMaxRank = 5;

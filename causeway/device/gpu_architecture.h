@@ -39,7 +39,7 @@ struct GpuArchitecture {
   int shared_bytes = 0;                // most shared memory of one thread block
   Occupancy occupancy;
   int parallel_units = 1;             // multiprocessors or compute units of the product that is named below
-  bool has_warpgroup_matrix = false;  // wgmma, the tensor copy engine, mbarriers, clusters
+  bool has_warpgroup_matrix = false;  // wgmma, TMA, mbarriers, clusters
   bool waits_for_launches = false;    // kernels do themselves, and so may be set up before the one before has ended
   bool has_tf32_matrix = false;       // instructions that multiply f32 rounded to tf32 (AMD: xf32)
   bool has_f8_matrix = false;         // instructions that multiply 8-bit floats

@@ -16,10 +16,10 @@ struct PreferredSizes {
   int64_t logits_bytes = int64_t{128} << 20;
   int64_t most_logits_bytes = int64_t{256} << 20;
   int64_t logits_rows = 2048;
-  // Rows of logits are padded to a multiple of this many elements: a GPU's copy engine reads rows that begin at
+  // Rows of logits are padded to a multiple of this many elements: TMA reads rows that begin at
   // multiples of 16 bytes, and its matrix instructions want whole tiles.
   int64_t vocabulary_multiple = 1;
-  // Matrices of 8-bit floats have sides that are multiples of this: rows of the tensor copy engine's boxes are 16 bytes
+  // Matrices of 8-bit floats have sides that are multiples of this: rows of TMA's boxes are 16 bytes
   // in shared memory.
   int64_t f8_multiple = 16;
   // Whether block-scaled GEMMs of 8-bit floats (scaled_dot) have kernels.

@@ -1,4 +1,4 @@
-// A model's forward pass of tokens whose predecessors are in a key-value cache, of several sequences side by side.
+// A model's forward pass of tokens whose predecessors are in a KV cache, of several sequences side by side.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ constexpr float kRounder = 12582912.0f;
 // The same, with the integer already biased as an exponent: the sum's bits shifted left by 23 are those of 2^round(x).
 constexpr float kExponentRounder = 12582912.0f + 127.0f;
 
-// a b + c, rounded once. x86 before AVX2 has no such instruction: there the GEMM is exact and the sum rounds twice,
+// a b + c, rounded once. x86 before AVX2 has no such instruction: there the product is exact and the sum rounds twice,
 // to double and to float.
 CAUSEWAY_INLINE float fma_f32(float a, float b, float c) {
 #if defined(__x86_64__) && !defined(__FMA__)
@@ -47,7 +47,7 @@ CAUSEWAY_INLINE float fma_f32(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 #endif
 }
-// The same of doubles; there, exact where the GEMM has at most 53 bits.
+// The same of doubles; there, exact where the product has at most 53 bits.
 CAUSEWAY_INLINE double fma_f64(double a, double b, double c) {
 #if defined(__x86_64__) && !defined(__FMA__)
   return a * b + c;
@@ -77,7 +77,7 @@ CAUSEWAY_INLINE float exp2_of_parts(float rounded, float f) {
 #if !defined(__NVPTX__)
 // 2^x; 1.21 ulp.
 CAUSEWAY_INLINE float exp2_f32(float x) {
-  // Comparisons in this order keep NaN. 128 gives infinity, -254 gives 0 without a subnormal GEMM on the way.
+  // Comparisons in this order keep NaN. 128 gives infinity, -254 gives 0 without a subnormal product on the way.
   const float below = 128.0f < x ? 128.0f : x;
   const float clamped = -254.0f > below ? -254.0f : below;
   const float rounded = fma_f32(clamped, 0.5f, kExponentRounder);
@@ -255,7 +255,7 @@ CAUSEWAY_INLINE float pow_f32(float x, float y) {
   const float low = 3.40282347e+38f < y ? 3.40282347e+38f : y;
   const float factor = -3.40282347e+38f > low ? -3.40282347e+38f : low;
   const double product = log * static_cast<double>(factor);
-  // The rest is exp2_f32 with the remainder f from the GEMM in double.
+  // The rest is exp2_f32 with the remainder f from the product in double.
   const double below = 128.0 < product ? 128.0 : product;
   const double clamped = -254.0 > below ? -254.0 : below;
   const float rounded = fma_f32(static_cast<float>(clamped), 0.5f, kExponentRounder);

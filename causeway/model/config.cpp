@@ -187,7 +187,7 @@ ModelConfig ModelConfig::resolved() const {
   require(c.kv_heads >= 1 && c.heads % c.kv_heads == 0, "kv_heads",
           fmt::format("{} key heads do not divide {} query heads", c.kv_heads, c.heads));
   require(described.grouped_queries || c.kv_heads == c.heads, "kv_heads",
-          fmt::format("grouped queries belong to {}",
+          fmt::format("GQA belongs to {}",
                       list_names(model_families_where([](const ModelFamily& f) { return f.grouped_queries; }))));
   if (c.ffn_width == 0) c.ffn_width = described.usual_ffn_width(c.width);
   if (described.always_tied) c.tie_embeddings = true;

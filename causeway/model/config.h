@@ -22,7 +22,7 @@ struct ModelConfig {
   int64_t layers = 4;
   int64_t width = 256;
   int64_t heads = 4;
-  int64_t kv_heads = 0;   // 0: as many as heads; fewer only in families with grouped queries
+  int64_t kv_heads = 0;   // 0: as many as heads; fewer only in families with GQA
   int64_t head_dim = 0;   // 0: width / heads
   int64_t ffn_width = 0;  // 0: the family's usual one
   int64_t max_sequence_length = 1024;

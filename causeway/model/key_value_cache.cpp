@@ -94,7 +94,7 @@ Sight look_back(const Tensor& position, const Tensor& slot, const KeyValueCache:
   return sight;
 }
 
-// A processor's attention kernel copies keys for many queries; for one it is faster to sum GEMMs.
+// A processor's attention kernel copies keys for many queries; for one it is faster to sum products.
 Tensor attend_by_sums(const Tensor& q, const KeyValueCache::Layer& cached, const Tensor& positions, const Tensor& slots,
                       const AttentionForm& form) {
   const Dim &sequences = q.size(0), &heads = q.size(2), &width = q.size(3), &groups = cached.keys.size(2);

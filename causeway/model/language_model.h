@@ -70,7 +70,7 @@ struct ForwardInputs {
 struct AttentionForm {
   int64_t window = 0;  // positions that a query sees, itself included; 0: all
   Tensor slopes = {};  // [H], if defined, of ALiBi: a score falls by its head's slope with each position back
-  double scale = 0;    // of the GEMMs of queries and keys; 0: 1 / sqrt(D)
+  double scale = 0;    // of the dot products of queries and keys; 0: 1 / sqrt(D)
   double softcap = 0;  // above 0: scores become cap tanh(score / cap)
 };
 

@@ -1,4 +1,4 @@
-// Llama (Touvron et al., arXiv 2302.13971; grouped queries as in 2307.09288).
+// Llama (Touvron et al., arXiv 2302.13971; GQA as in 2307.09288).
 #include "causeway/model/llama.h"
 
 #include <nlohmann/json.hpp>

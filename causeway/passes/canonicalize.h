@@ -5,9 +5,8 @@
 //     select with a constant or irrelevant condition, casts through a type that loses nothing;
 //   - chains of reshape, permute, broadcast, slice and reduce_sum merge; a slice of a pad or concat that hits exactly
 //     one part is that part; a permute or broadcast that only moves or adds dimensions of size 1 is a reshape;
-//   - recip(sqrt x) is rsqrt x, pow with exponent 1, 2 or -1 is a GEMM or reciprocal, division by a power of two is
-//   a
-//     GEMM;
+//   - recip(sqrt x) is rsqrt x, pow with exponent 1, 2 or -1 is a product or reciprocal, division by a power of two is
+//     a product;
 //   - a permute of the last two axes before a dot becomes its transpose flag, and batch dimensions of 1 leave the dot.
 // Values are kept up to the sign of zero and the rounding of rsqrt and reciprocals. Nodes nobody needs are dropped.
 #pragma once

@@ -1,4 +1,4 @@
-// Activation recomputation: forward values that the backward pass needs are computed again just before it needs them,
+// Activation checkpointing: forward values that the backward pass needs are computed again just before it needs them,
 // instead of being kept from the forward pass. Values do not change (random numbers are a function of seed and step).
 #pragma once
 

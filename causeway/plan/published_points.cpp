@@ -18,7 +18,7 @@ namespace {
 
 using bench::YamlRecord;
 
-// GEMMs of sizes are taken in 64 bits.
+// Products of sizes are taken in 64 bits.
 constexpr double kMostSize = 1e6, kMostRanks = 1e6, kMostTokens = 1e12;
 constexpr int64_t kMostLayers = 10'000;
 

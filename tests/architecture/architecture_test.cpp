@@ -232,6 +232,104 @@ TEST(Architecture, DocumentsPointToWhatIsThere) {
   EXPECT_GT(seen, 40u);
 }
 
+// Rows of the table under the heading: their cells, trimmed.
+std::vector<std::vector<std::string>> table_under(const fs::path& document, const std::string& heading) {
+  std::vector<std::vector<std::string>> rows;
+  bool inside = false;
+  for (const std::string& line : lines_of(document)) {
+    if (line.starts_with("## ")) inside = line == "## " + heading;
+    if (!inside || !line.starts_with("| ")) continue;
+    std::vector<std::string> cells;
+    for (size_t begin = 2; begin < line.size();) {
+      const size_t end = line.find(" |", begin);
+      if (end == std::string::npos) break;
+      cells.push_back(line.substr(begin, end - begin));
+      begin = end + 3;
+    }
+    rows.push_back(cells);
+  }
+  if (!rows.empty()) rows.erase(rows.begin());  // the heads of its columns
+  return rows;
+}
+
+// Where a word of docs/glossary.md's last table stands, by itself and not within another; letters' case aside.
+bool has_word(const std::string& text, const std::string& word) {
+  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const auto same = [](char a, char b) {
+    const auto blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0 ? ' ' : c; };
+    return std::tolower(static_cast<unsigned char>(blank(a))) == std::tolower(static_cast<unsigned char>(blank(b)));
+  };
+  for (auto at = text.begin();; ++at) {
+    at = std::search(at, text.end(), word.begin(), word.end(), same);
+    if (at == text.end()) return false;
+    const auto end = at + static_cast<std::ptrdiff_t>(word.size());
+    if ((at == text.begin() || !is_letter(at[-1])) && (end == text.end() || !is_letter(*end))) return true;
+  }
+}
+
+// The text without line breaks, and the marks of comments that follow them.
+std::string joined_lines(const fs::path& file) {
+  std::string text;
+  for (const std::string& line : lines_of(file)) {
+    const size_t begin = line.find_first_not_of(" /");
+    if (begin != std::string::npos) text += line.substr(begin) + " ";
+  }
+  return text;
+}
+
+std::vector<fs::path> public_headers() {
+  std::vector<fs::path> headers;
+  for (const std::string& line : lines_of(kRoot / "cmake/public_headers.txt"))
+    if (line.starts_with("causeway/")) headers.push_back(kRoot / line);
+  return headers;
+}
+
+TEST(Architecture, RetiredWordsAreGone) {
+  EXPECT_TRUE(has_word("A Matrix Product.", "matrix product"));
+  EXPECT_FALSE(has_word("matrix products", "matrix product"));
+  EXPECT_FALSE(has_word("submatrix product", "matrix product"));
+  const auto retired = table_under(kRoot / "docs/glossary.md", "Retired words");
+  ASSERT_GT(retired.size(), 10u);
+  ASSERT_GT(public_headers().size(), 10u);
+  std::vector<fs::path> texts;
+  for (const fs::path& document : files_under(kRoot / "docs", {".md"}))
+    if (document.filename() != "glossary.md") texts.push_back(document);
+  for (const char* name : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"})
+    texts.push_back(kRoot / name);
+  for (const fs::path& header : public_headers()) texts.push_back(header);
+  for (const fs::path& file : texts) {
+    const std::string text = joined_lines(file);
+    for (const auto& row : retired) {
+      ASSERT_EQ(row.size(), 2u);
+      EXPECT_FALSE(has_word(text, row[0])) << path_in_tree(file) << ": \"" << row[0] << "\"; say " << row[1];
+    }
+  }
+  for (const fs::path& file : written_files())
+    for (const auto& row : retired) {
+      std::string name = path_in_tree(file);
+      std::replace(name.begin(), name.end(), '_', ' ');
+      std::string word = row[0];
+      std::replace(word.begin(), word.end(), '_', ' ');
+      EXPECT_FALSE(has_word(name, word)) << path_in_tree(file) << "; say " << row[1];
+    }
+}
+
+TEST(Architecture, TheGlossaryIsInOrder) {
+  for (const char* heading : {"The field's words", "Words of Causeway's own"}) {
+    const auto rows = table_under(kRoot / "docs/glossary.md", heading);
+    ASSERT_GT(rows.size(), 20u);
+    const auto before = [](const auto& a, const auto& b) {
+      return std::ranges::lexicographical_compare(
+          a[0], b[0], {}, [](unsigned char c) { return std::tolower(c); },
+          [](unsigned char c) { return std::tolower(c); });
+    };
+    for (size_t i = 0; i < rows.size(); ++i) {
+      ASSERT_EQ(rows[i].size(), 3u) << rows[i][0];
+      if (i > 0) EXPECT_TRUE(before(rows[i - 1], rows[i])) << rows[i][0];
+    }
+  }
+}
+
 // What stands in the Makefile's three lists is explained in docs/dependencies.md, and nothing else is.
 TEST(Architecture, EveryPackageIsExplained) {
   const std::string makefile = read_text_file(kRoot / "Makefile");

@@ -87,7 +87,7 @@ TEST(Compiler, SaxpyComputesOnEveryX86Level) {
 }
 
 TEST(Compiler, ProductsAreFusedWithSumsUnlessTheTextSaysOtherwise) {
-  // (1 + 2^-12)^2 - 1: rounded by itself the GEMM loses 2^-24.
+  // (1 + 2^-12)^2 - 1: rounded by itself the product loses 2^-24.
   const std::string text =
       "extern \"C\" void kernel(void* const* buffers, const long* sizes, long task, void* scratch) {\n"
       "  const float* in = static_cast<const float*>(buffers[1]);\n"

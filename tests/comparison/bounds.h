@@ -44,7 +44,7 @@ Bound sum(int64_t terms);
 // Quotients and differences of such sums.
 Bound normalized(int64_t terms);
 
-// A matrix product of operands of this type over `terms`, and an epilogue of a few operations.
+// A GEMM of operands of this type over `terms`, and an epilogue of a few operations.
 Bound product(graph::DType operand, int64_t terms);
 
 // Results and gradients of attention on operands of this type; the logarithm of its sums of exponentials.

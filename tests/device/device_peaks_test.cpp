@@ -34,7 +34,7 @@ TEST(DevicePeaks, CountsAnMi250xPerDie) {
   EXPECT_EQ(die->tflops("bf16"), 191.5);
   EXPECT_EQ(die->memory_gb_per_s, 1638.4);
   EXPECT_NE(die->source.find("one of the card's two dies"), std::string::npos);
-  // What the driver calls both GEMMs.
+  // What the driver calls both products.
   EXPECT_EQ(find_device_peak("AMD Instinct MI250X / MI250")->tflops("bf16"), 191.5);
 }
 

@@ -57,7 +57,7 @@ TEST(InterpreterAttention, RowsThatAttendToNothingAreZero) {
   EXPECT_EQ(result[1].values, (std::vector<double>{kMaskedScore, 1}));
 }
 
-// Grouped queries, a captured tensor, a score and a mask, T != S is exercised by the sizes.
+// GQA, a captured tensor, a score and a mask, T != S is exercised by the sizes.
 struct Problem {
   int64_t B = 2, T = 3, S = 4, H = 4, Hk = 2, D = 3;
   HostTensor q = random_host_tensor(DType::kF32, {B, T, H, D}, 1),

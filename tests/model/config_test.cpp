@@ -72,7 +72,7 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
         c.family = "mpt";
         c.kv_heads = 2;
       },
-      "model.kv_heads", "grouped queries belong to gemma2, llama, mistral, olmo2, qwen2 and qwen3");
+      "model.kv_heads", "GQA belongs to gemma2, llama, mistral, olmo2, qwen2 and qwen3");
   expect([](ModelConfig& c) { c.own["rope_factor"] = 0.5; }, "model.rope_factor", "must be at least 1");
   expect([](ModelConfig& c) { c.own["rope_original_length"] = int64_t{0}; }, "model.rope_original_length",
          "must be at least 1");

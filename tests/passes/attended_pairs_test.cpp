@@ -83,7 +83,7 @@ TEST(AttendedPairs, AreCountedInASampleWhereTheBoundaryIsTooLong) {
   EXPECT_EQ(pairs.at_most, 16384.0 * 8192);
 }
 
-// No interval says anything of a GEMM that wraps, so every pair is looked at.
+// No interval says anything of a product that wraps, so every pair is looked at.
 TEST(AttendedPairs, OfMasksThatIntervalsCannotBoundAreCountedOneByOne) {
   const AttentionSpec spec = spec_of([](const Builder& build, const ScalarFunction& f, Value) {
     const Value hash =
@@ -95,7 +95,7 @@ TEST(AttendedPairs, OfMasksThatIntervalsCannotBoundAreCountedOneByOne) {
     for (uint32_t j = 0; j < 70; ++j) expected += static_cast<int32_t>((i * 7919 + j) * 1640531527u) < 0 ? 1 : 0;
   EXPECT_GT(expected, 1000);
   expect_exactly(count_attended_pairs(spec, 1, 1, 50, 70), expected);
-  // GEMMs beyond what a double holds are not computed: such a pair may attend or not.
+  // Products beyond what a double holds are not computed: such a pair may attend or not.
   const AttentionSpec wide = spec_of([](const Builder& build, const ScalarFunction& f, Value) {
     const Value large = build.constant(DType::kI64, {}, 4611686018427387904.0);
     const Value product = build.mul(build.cast(f.in[2], DType::kI64), large);

@@ -267,7 +267,7 @@ return %4, %4.1, %5)"},
   return %5
 }} : f32[6, 6, 6, 2], f32[6, 6, 6]
 return %4, %4.1)"},
-    {"attention without functions, of grouped queries", R"(%0 = input "q" : f32[2, 6, 12, 2]
+    {"attention without functions, with GQA", R"(%0 = input "q" : f32[2, 6, 12, 2]
 %1 = input "k" : f32[2, 4, 6, 2]
 %2 = input "v" : f32[2, 4, 6, 2]
 %3:2 = attention(%0, %1, %2) {scale=0.5, block_q=64, block_k=64} : f32[2, 6, 12, 2], f32[2, 12, 6]

@@ -129,7 +129,7 @@ TEST(PublishedPoints, BadRowsAreNamed) {
   EXPECT_NE(message_of_points("      - just text\n").find("a map of keys is expected here"), std::string::npos);
 }
 
-// Sizes whose GEMMs no 64 bits hold.
+// Sizes whose products no 64 bits hold.
 TEST(PublishedPoints, SizesBeyondAllMeasureAreRefused) {
   const std::string good = "shape: tiny, sequence: 128, seconds: 1, ";
   const auto refusal = [&](const std::string& sizes) { return message_of_points("      - {" + good + sizes + "}\n"); };

@@ -165,7 +165,7 @@ return %5
        8,
        {2, 4},
        true},
-      // More queries than a part has are multiplied by waves in turns on CDNA, in another order, unless it is fixed.
+      // More queries than a part has are multiplied by ping-pong on CDNA, in another order, unless it is fixed.
       {"AttentionOfQueries",
        [](int64_t n) {
          return fmt::format(R"(%0 = input "q" : bf16[1, {0}, 2, 64]

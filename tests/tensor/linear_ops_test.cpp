@@ -1,4 +1,4 @@
-// Matrix products, indexing and normalisation against plain loops.
+// Matrix multiplication, indexing and normalisation against plain loops.
 #include "tests/tensor/op_check.h"
 
 namespace causeway::tensor {

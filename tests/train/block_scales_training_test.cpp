@@ -1,4 +1,4 @@
-// Training with 8-bit products whose blocks have scales (train.precision=fp8_block): by the kernels that multiply
+// Training with block-scaled 8-bit GEMMs (train.precision=fp8_block): by the kernels that multiply
 // blocks, on devices without them, and over meshes.
 #include <gtest/gtest.h>
 

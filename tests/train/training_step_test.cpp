@@ -195,7 +195,7 @@ TEST_F(LlamaRun, CostIsKnownBeforeTheFirstStep) {
   EXPECT_EQ(cost.parameter_bytes, 4 * parameter_count(recipe_.model));
   EXPECT_EQ(cost.optimizer_bytes, 8 * parameter_count(recipe_.model));
   EXPECT_GT(cost.arena_bytes, 0);
-  // Two flops for each weight of a matrix product and token, and attention's two products over 24 x 25 / 2 pairs.
+  // Two flops for each weight of a GEMM and token, and attention's two products over 24 x 25 / 2 pairs.
   const int64_t rows = 48, width = 64, kv = 32, ffn = 96, layers = 2, vocabulary = 96;
   const int64_t matrices = layers * (2 * width * width + 2 * width * kv + 3 * width * ffn) + vocabulary * width;
   const int64_t pairs = 2 * 24 * 25 / 2;

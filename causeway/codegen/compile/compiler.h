@@ -2,7 +2,7 @@
 //
 // Text is C++20 without a standard library. It may include the headers under causeway/kernels/ ("causeway/kernels/
 // types.h" and so on) and nothing else. Kernels are the extern "C" functions; everything else stays private to the
-// image. Floating point: GEMMs may be fused with sums, except in text with the line kSeparateRounding; NaN and
+// image. Floating point: products may be fused with sums, except in text with the line kSeparateRounding; NaN and
 // infinities keep their meaning; sums are reordered only where the text asks for it (#pragma clang fp reassociate(on)).
 // Functions here are thread-safe.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace causeway::codegen {
 
-// Without it, whether a GEMM is fused with a sum depends on whether both are in one kernel.
+// Without it, whether a product is fused with a sum depends on whether both are in one kernel.
 inline constexpr std::string_view kSeparateRounding = "#pragma clang fp contract(off)\n";
 
 // x86 and the emulator: a position-independent shared object for this process (the emulator's needs x86-64-v3). NVIDIA:

@@ -36,8 +36,8 @@ const HopperAttentionSchedule* hopper_schedule(const GpuAttentionRequest& reques
   return nullptr;
 }
 
-// Whether waves in turns are for heads and lengths like these, whichever operands lie as rows.
-bool serves_turns(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
+// Whether ping-pong is for heads and lengths like these, whichever operands lie as rows.
+bool serves_ping_pong(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
   constexpr int64_t kFewQueries = 128;
   return architecture.vendor == GpuArchitecture::Vendor::kAmd && request.operand_bytes == 2 &&
          (request.head_dim == 64 || request.head_dim == 128) &&
@@ -47,7 +47,7 @@ bool serves_turns(const GpuAttentionRequest& request, const GpuArchitecture& arc
 // Of attention_cdna.h: a block has 256 queries.
 std::optional<GpuAttentionTiles> ping_pong_tiles(const GpuAttentionRequest& request,
                                                  const GpuArchitecture& architecture) {
-  if (!serves_turns(request, architecture) || !request.has_key_rows) return std::nullopt;
+  if (!serves_ping_pong(request, architecture) || !request.has_key_rows) return std::nullopt;
   constexpr int kBlocks = 2;  // of 16 queries, in each wave
   GpuAttentionTiles tiles;
   tiles.ping_pong = true;
@@ -62,7 +62,7 @@ std::optional<GpuAttentionTiles> ping_pong_tiles(const GpuAttentionRequest& requ
 // Of attention_cdna_gradient.h: a block has 256 queries, or 256 keys, or 128.
 std::optional<GpuAttentionTiles> ping_pong_gradient_tiles(const GpuAttentionRequest& request,
                                                           const GpuArchitecture& architecture) {
-  if (!serves_turns(request, architecture) || !request.has_rows) return std::nullopt;
+  if (!serves_ping_pong(request, architecture) || !request.has_rows) return std::nullopt;
   const int key_blocks = cdna_attention_key_blocks(request.head_dim);
   GpuAttentionTiles tiles;
   tiles.ping_pong = true;

@@ -86,7 +86,7 @@ class GpuAttentionWriter : public AttentionWriter {
   // What else matters to kernels that read operands by address.
   GpuAttentionRequest geometry_request(const Operands& operands) const {
     GpuAttentionRequest request = geometry_request();
-    // Waves in turns add up in another order, and are not for few queries: a fixed order is the same for any number.
+    // Ping-pong adds up in another order, and is not for few queries: a fixed order is the same for any number.
     if (request_.fixed_order) return request;
     request.has_key_rows = operands.list[1].rows.has_value() && operands.list[2].rows.has_value();
     request.has_rows = operands.all_direct();

@@ -518,7 +518,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     return kernel;
   }
 
-  // Blocks take groups of rows in turns, and in the end leave their sums over rows for a second launch.
+  // Blocks take groups of rows round-robin, and in the end leave their sums over rows for a second launch.
   GeneratedKernel assemble_row_sums() {
     std::vector<GpuPartsOfSum> sums;
     for (const size_t position : row_sums_) {

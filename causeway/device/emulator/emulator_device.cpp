@@ -13,7 +13,7 @@ namespace causeway::device {
 namespace {
 
 constexpr int kMostThreads = 1024;     // of a block, on every architecture
-constexpr int kMostClusterBlocks = 8;  // that every MMA of NVIDIA's can hold
+constexpr int kMostClusterBlocks = 8;  // that every GPU of NVIDIA's can hold
 // Blocks are spread over this many units, so that tests are quick.
 constexpr int kParallelUnits = 4;
 

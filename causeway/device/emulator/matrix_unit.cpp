@@ -72,7 +72,7 @@ class LaneElements {
   std::array<float, 8> values_;
 };
 
-// c += a b, in float; Wide is a type in which MMAs of elements are exact where they do not underflow.
+// c += a b, in float; Wide is a type in which products of elements are exact where they do not underflow.
 template <class Wide, int kDepth>
 void multiply_tile(float (&c)[kTile][kTile], const float (&a)[kTile][kDepth], const float (&b)[kDepth][kTile],
                    int depth) {

@@ -2,7 +2,7 @@
 // ldmatrix, mma.sync.m16n8k16 and mma.sync.m16n8k8 of tf32 (PTX ISA, "Warp-level matrix instructions"), AMD's
 // v_mfma_f32_16x16x16, v_mfma_f32_16x16x32 of 8-bit types, v_mfma_f32_16x16x8_xf32 and v_mfma_f32_16x16x4f32 (CDNA 2
 // and 3 ISA documents), and the operands of NVIDIA's wgmma (PTX ISA, "Asynchronous warpgroup-level matrix
-// instructions"). MMAs are exact and are added in float, one after the other in the order of k; the hardware's
+// instructions"). Products are exact and are added in float, one after the other in the order of k; the hardware's
 // internal order and width are not documented.
 #pragma once
 
@@ -46,7 +46,7 @@ struct SharedOperand {
 // combined with the number of the 128-byte row, both taken from the address. 0 leaves offsets as they are.
 int swizzle_offset(int offset, int swizzle_bytes);
 
-// The place of element `index` of thread `thread`'s part of wgmma's 64 x N MMA.
+// The place of element `index` of thread `thread`'s part of wgmma's 64 x N accumulator.
 int warpgroup_accumulator_row(int thread, int index);
 int warpgroup_accumulator_column(int thread, int index);
 

@@ -200,7 +200,7 @@ GpuKernel HipQueues::find_kernel(void* module, const std::string& name) {
 }
 
 TensorMapBytes HipQueues::encode_tensor_map(const TensorMap& map, void* buffer) {
-  throw Error(ErrorKind::kUnsupported, "AMD's GPUs have no copy engine that reads tensor maps", device(),
+  throw Error(ErrorKind::kUnsupported, "AMD's GPUs have no TMA", device(),
               "The kernel was made for another architecture. Please report it.");
 }
 

@@ -1,8 +1,8 @@
 // Attention on CDNA 2 and CDNA 3, backward, for heads of 64 or 128 elements of two bytes whose operands lie in memory
-// as rows: the two launches of attention_gradient.h, each with two rows of four waves in turns as attention_cdna.h has
-// them. A turn of MMAs has those that sum what the turn of exponentials before gave over its tile's others, and
-// those of the lines with the next tile's: slice s in shared memory is tile s along heads' elements, for the latter,
-// and tile s - 1 across, for the former.
+// as rows: the two launches of attention_gradient.h, each with two rows of four waves that ping-pong as
+// attention_cdna.h has them. A turn of MMAs has those that sum what the turn of exponentials before gave over its
+// tile's others, and those of the lines with the next tile's: slice s in shared memory is tile s along heads' elements,
+// for the latter, and tile s - 1 across, for the former.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_cdna_tile.h"

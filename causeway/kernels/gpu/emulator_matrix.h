@@ -1,4 +1,4 @@
-// GEMMs of one wave and asynchronous copies for the emulator, included by emulator.h. Fragments are laid out
+// MMAs of one wave and asynchronous copies for the emulator, included by emulator.h. Fragments are laid out
 // as in nvidia.h and amd.h, so that text which depended on a layout would behave as it does there.
 #pragma once
 

@@ -3,13 +3,13 @@
 //
 // CDNA 3 knows the "FNUZ" formats alone: of the codes of the OCP formats, which tensors have here on every device, the
 // bytes mean half the value (an exponent bias of one more), but -0, which is not a number there, and infinities and
-// not-a-numbers, which are numbers. Those bytes are exchanged when operands are loaded; GEMMs are exact but for a
+// not-a-numbers, which are numbers. Those bytes are exchanged when operands are loaded; products are exact but for a
 // factor of four. (OCP 8-bit Floating Point Specification 1.0; CDNA 3 ISA document, "FP8 and BF8 formats".)
 #pragma once
 
 #include "causeway/kernels/types.h"
 
-// Elements of a GEMM of EA and EB (f8e4m3 or f8e5m2 each), in A or in B.
+// Elements of an MMA of EA and EB (f8e4m3 or f8e5m2 each), in A or in B.
 template <class EA, class EB>
 struct F8Pair {
   using A = EA;
@@ -22,7 +22,7 @@ constexpr bool kIsF8Pair = false;
 template <class EA, class EB>
 constexpr bool kIsF8Pair<F8Pair<EA, EB>> = true;
 
-// What the sum of GEMMs of an operand type, as matrix instructions give it, has to be multiplied by.
+// What the sum of products of an operand type, as matrix instructions give it, has to be multiplied by.
 #if defined(CAUSEWAY_NVIDIA)
 template <class T>
 constexpr float kProductFactor = 1;

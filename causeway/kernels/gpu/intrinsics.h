@@ -39,8 +39,8 @@
 //   multiple
 //                                             of 16
 //
-// GEMMs of one wave: C[16][16] += A[16][16] B[16][16]. T is bf16, f16, float or, where the architecture
-// multiplies it, tf32; sums are in float. With float operands, MMAs are exact to float's precision.
+// MMAs of one wave: C[16][16] += A[16][16] B[16][16]. T is bf16, f16, float or, where the architecture
+// multiplies it, tf32; sums are in float. With float operands, products are exact to float's precision.
 //
 //   FragmentA<T>, FragmentB<T>                this lane's part of A and of B
 //   kAccumulatorElements                      256 / kWaveWidth
@@ -85,7 +85,7 @@
 
 // CAUSEWAY_ALIKE_KERNELS(name, threads, blocks_per_unit, buffers, kernels) { body } defines a kernel that does what
 // `kernels` kernels of this body would do, each with `buffers` buffers of its own: those of one follow those of the one
-// before. Blocks deal themselves out to them in turns, so that all have as many.
+// before. Blocks deal themselves out to them round-robin, so that all have as many.
 #define CAUSEWAY_ALIKE_KERNELS(name, threads, blocks_per_unit, buffer_count, kernel_count)                        \
   static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps, \
                                           int task);                                                              \
@@ -111,7 +111,7 @@
 CAUSEWAY_INLINE int lane_index() { return thread_index() % kWaveWidth; }
 CAUSEWAY_INLINE int wave_index() { return thread_index() / kWaveWidth; }
 
-// Chiplets, each with a second-level cache of its own, to which a launch's blocks go in turns ("AMD CDNA 3
+// Chiplets, each with a second-level cache of its own, to which a launch's blocks go round-robin ("AMD CDNA 3
 // Architecture", white paper: 8 of an MI300X).
 #if defined(CAUSEWAY_AMD) && CAUSEWAY_AMD == 0x942
 constexpr int kChiplets = 8;

@@ -34,7 +34,7 @@ constexpr int64_t sort_blocks(int64_t updates) {
 }
 constexpr int64_t sum_windows(int64_t updates) { return (updates + kSumWindow - 1) / kSumWindow; }
 
-// The workspace: two lists of updates with their keys, which the passes write in turns, the counts of each block's
+// The workspace: two lists of updates with their keys, which the passes write alternately, the counts of each block's
 // digits, and then sums of parts of runs: `rows_bytes` for each window's first and last run. Positions are in indices
 // of `index_bytes`, or in bytes where they say so.
 constexpr int64_t sort_list(int64_t updates, int list) { return 2 * updates * list; }

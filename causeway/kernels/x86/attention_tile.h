@@ -377,7 +377,7 @@ CAUSEWAY_INLINE void multiply_tile_columns(float* c, int64_t c_stride, const uin
 #pragma clang loop unroll(full)
   for (int k = 0; k < kDepth; k += 16) {
     matrix_tile_load<4>(a + k, row_stride * 4);
-    // Registers of `b` in turns, so that one is loaded while another is multiplied.
+    // Registers of `b` alternate, so that one is loaded while another is multiplied.
     ((matrix_tile_load<5 + kTile % 3>(b + k * kColumns + kTile * 16, kColumns * 4),
       matrix_tile_multiply_pairs<kTile, 4, 5 + kTile % 3>()),
      ...);

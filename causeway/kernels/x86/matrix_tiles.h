@@ -1,12 +1,12 @@
 // The matrix instructions of AMX (Intel's Architecture Instruction Set Extensions, "AMX"): eight registers of 16 rows
-// of 64 bytes, and sums of GEMMs of bf16 pairs. For kernel text on x86-64 whose target has amx-bf16 (or for which
+// of 64 bytes, and sums of products of bf16 pairs. For kernel text on x86-64 whose target has amx-bf16 (or for which
 // CAUSEWAY_AMX is defined); what emulates it defines CAUSEWAY_MATRIX_TILES and the same functions beforehand.
 //
 //   begin_matrix_tiles(), end_matrix_tiles()       by the thread that uses registers, around their use
 //   matrix_tile_zero<kTile>()
 //   matrix_tile_load<kTile>(from, stride_bytes)    16 rows of 64 bytes
 //   matrix_tile_store<kTile>(to, stride_bytes)
-//   matrix_tile_multiply_pairs<kSum, kA, kB>()     sum[i, j] += the GEMMs of A's row i, 32 bf16, and of B's column
+//   matrix_tile_multiply_pairs<kSum, kA, kB>()     sum[i, j] += the products of A's row i, 32 bf16, and of B's column
 //   j,
 //                                                  of which row p has the terms 2 p and 2 p + 1 of each column side by
 //                                                  side; sums are floats. Subnormals count as zero

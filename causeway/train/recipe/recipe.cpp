@@ -241,7 +241,7 @@ std::vector<Field> fields(Recipe& r) {
       choice("train.precision", r.train.precision, "bf16, fp8, fp8_block, tf32 or f32: of GEMMs; weights stay f32",
              kPrecisions),
       choice("train.gradients", r.train.gradients,
-             "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and 8-bit products and one micro-batch",
+             "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and 8-bit GEMMs and one micro-batch",
              kGradientTypes),
       choice(
           "train.recompute", r.train.recompute,

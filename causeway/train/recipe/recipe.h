@@ -1,6 +1,6 @@
 // A recipe: everything that determines a run, read from YAML. Strict: an unknown key, a value of the wrong kind or one
 // without effect is an error that names the file or the override, the key and the nearest valid name. Sizes are bounded
-// here, so that GEMMs of them fit into 64 bits.
+// here, so that products of them fit into 64 bits.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,7 @@ struct Recipe {
     bool mesh_independent = false;           // the same bits on every mesh
   } train;
 
-  // How many ranks each axis of the mesh has; their GEMM is the number of ranks. docs/distributed.md says what each
+  // How many ranks each axis of the mesh has; their product is the number of ranks. docs/distributed.md says what each
   // axis cuts.
   struct MeshSizes {
     int64_t dp = 1;    // rows of the batch, weights and the optimizer's state

@@ -10,7 +10,7 @@ using Result = int;
 
 namespace {
 
-// A whole program that opens this library as its driver names the GEMM in the environment.
+// A whole program that opens this library as its driver names the product in the environment.
 StandIn initial_state() {
   StandIn initial;
   if (const char* product = std::getenv("CAUSEWAY_STAND_IN_PRODUCT"); product != nullptr) {
