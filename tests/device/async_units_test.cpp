@@ -14,7 +14,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/emulator/async_copy.h"
 #include "causeway/device/emulator/matrix_unit.h"
-#include "causeway/device/emulator/transfer_barrier.h"
+#include "causeway/device/emulator/mbarrier.h"
 #include "causeway/device/emulator/warpgroup_unit.h"
 
 namespace causeway::device {

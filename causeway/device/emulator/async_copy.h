@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "causeway/device/emulator/async_host.h"
+#include "causeway/device/emulator/mbarrier.h"
 #include "causeway/device/emulator/tensor_map.h"
-#include "causeway/device/emulator/transfer_barrier.h"
 
 namespace causeway::device {
 

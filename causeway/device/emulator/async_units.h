@@ -3,7 +3,7 @@
 
 #include "causeway/device/emulator/async_copy.h"
 #include "causeway/device/emulator/async_host.h"
-#include "causeway/device/emulator/transfer_barrier.h"
+#include "causeway/device/emulator/mbarrier.h"
 #include "causeway/device/emulator/warpgroup_unit.h"
 
 namespace causeway::device {

@@ -1,5 +1,5 @@
 // The vocabulary of hopper.h for the emulator. What each call may do, and when, is imitated by the host
-// (device/emulator/transfer_barrier.h, async_copy.h, warpgroup_unit.h).
+// (device/emulator/mbarrier.h, async_copy.h, warpgroup_unit.h).
 #pragma once
 
 #include "causeway/kernels/gpu/intrinsics.h"

@@ -1,4 +1,4 @@
-#include "causeway/device/emulator/transfer_barrier.h"
+#include "causeway/device/emulator/mbarrier.h"
 
 #include <fmt/format.h>
 
@@ -68,7 +68,7 @@ std::string Mbarriers::describe(int block_rank, int offset, const State& state) 
 void Mbarriers::init(void* barrier, int arrivals) {
   const int offset = offset_of(barrier);
   if (arrivals < 1 || arrivals > static_cast<int>(kCountMask)) {
-    host_.fail(fmt::format("a mbarrier cannot count {} arrivals", arrivals));
+    host_.fail(fmt::format("an mbarrier cannot count {} arrivals", arrivals));
   }
   State state;
   state.expected = state.pending = arrivals;
