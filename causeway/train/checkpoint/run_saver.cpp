@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/host_name.h"
 #include "causeway/base/log.h"
 #include "causeway/communicator/communicator.h"
 #include "causeway/device/cpu/host_memory.h"
-#include "causeway/train/log/progress_line.h"
 
 namespace causeway::train {
 namespace {
@@ -23,7 +23,7 @@ double minutes_between(RunSaver::Clock::time_point from, RunSaver::Clock::time_p
   return std::chrono::duration<double, std::ratio<60>>(to - from).count();
 }
 
-std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes))); }
+std::string bytes_text(int64_t bytes) { return format_bytes(std::max<int64_t>(0, bytes)); }
 
 // Why the ranks of this machine cannot have `copy_bytes` each of host memory beside their steps; empty where they can.
 // Every rank gives what it needs, and hears what the others of its machine need.

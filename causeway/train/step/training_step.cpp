@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/gpu_memory_pool.h"
@@ -15,7 +16,6 @@
 #include "causeway/program/program_memory.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/stage_ops.h"
-#include "causeway/train/log/progress_line.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/step/batch_tensor.h"
 #include "causeway/train/step/recomputation.h"
@@ -128,8 +128,8 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   const int64_t bytes = all / (weight_pieces(make_mesh(recipe.mesh)) * recipe.mesh.pp) * (1 + optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
-              fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(static_cast<uint64_t>(bytes)),
-                          device.name(), format_bytes(static_cast<uint64_t>(device.memory_limit()))),
+              fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
+                          format_bytes(device.memory_limit())),
               "model", "Train a smaller model, or on a device with more memory.");
 }
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <memory>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
-#include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::train {
@@ -90,9 +90,8 @@ std::string uncut_weights_text(const UncutWeights& uncut) {
   return fmt::format(
       "mesh.{}={} cuts {}: {} of weights and moments stay whole on each of its ranks, where {} would do. "
       "Whole are {}: {}.",
-      uncut.axis, uncut.ranks, uncut.all ? "no weight" : "not all weights",
-      format_bytes(static_cast<uint64_t>(uncut.bytes)), format_bytes(static_cast<uint64_t>(uncut.bytes / uncut.ranks)),
-      names, why);
+      uncut.axis, uncut.ranks, uncut.all ? "no weight" : "not all weights", format_bytes(uncut.bytes),
+      format_bytes(uncut.bytes / uncut.ranks), names, why);
 }
 
 }  // namespace causeway::train
