@@ -46,19 +46,19 @@ int64_t absent_state_bytes(const TrainingStep& step) {
   return bytes;
 }
 
-// "in all" is what will be held. On a processor that is what the process holds by now, the compiler included, with the
-// arena and the part of the optimizer's state that are not there yet; on a GPU it is the device's memory, and the
-// process's own is another matter.
+// "in all" is what will be held. Where buffers are in the process's memory, that is what it holds by now, the compiler
+// included, with the arena and the part of the optimizer's state that are not there yet; otherwise it is the device's
+// memory, and the process's own is another matter.
 std::string memory_text(const TrainingStep& step, const StepCost& cost) {
   const Device& device = step.context().device();
-  const bool gpu = device.target().is_gpu();
+  const bool apart = device.target().has_own_memory();
   const int64_t in_all =
-      gpu ? cost.total_bytes() : resident_bytes() + cost.arena_bytes + cost.scratch_bytes + absent_state_bytes(step);
+      apart ? cost.total_bytes() : resident_bytes() + cost.arena_bytes + cost.scratch_bytes + absent_state_bytes(step);
   std::string text =
       fmt::format("memory: {} weights, {} optimizer, {} activations and workspace; {} in all",
                   format_bytes(cost.parameter_bytes), format_bytes(cost.optimizer_bytes),
                   format_bytes(cost.arena_bytes + cost.scratch_bytes + cost.batch_bytes), format_bytes(in_all));
-  if (!gpu) return text + " with the program itself";
+  if (!apart) return text + " with the program itself";
   return text + fmt::format(" on the device, {} in its driver's units", format_bytes(cost.reserved_bytes));
 }
 
@@ -138,7 +138,7 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
 std::string device_comment(const Recipe& recipe, const Device& device) {
   std::string text;
   if (recipe.device == "auto") text = fmt::format("# device: auto chose {}\n", device.name());
-  if (device.target().is_gpu() && recipe.device_architecture.empty())
+  if (device.target().takes_architecture() && recipe.device_architecture.empty())
     text += fmt::format("# device_architecture: kernels are compiled for {}\n", device.target().processor);
   return text;
 }

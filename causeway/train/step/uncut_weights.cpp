@@ -8,7 +8,6 @@
 
 #include "causeway/base/byte_size.h"
 #include "causeway/device/offline/offline_device.h"
-#include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
 #include "causeway/train/step/training_step.h"
 
@@ -70,7 +69,7 @@ std::vector<UncutWeights> uncut_weights(const std::vector<Parameter>& parameters
 std::vector<UncutWeights> uncut_weights(const Recipe& recipe) {
   const Mesh mesh = make_mesh(recipe.mesh);
   if (mesh.empty()) return {};
-  const auto device = std::make_shared<OfflineDevice>(parse_target("cuda:sm_90a"));
+  const auto device = std::make_shared<OfflineDevice>(Target());  // how weights are cut depends on none
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
   return uncut_weights(LanguageModel::create(recipe.model, part_of_stage(recipe, 0), std::nullopt)->parameters(), mesh,
