@@ -56,6 +56,8 @@ struct Target {
   bool has_skinny_gemm() const { return is_gpu(); }
   // The attention kernel suits few queries and a long KV cache. A processor's copies keys for many queries.
   bool has_decode_attention() const { return is_gpu(); }
+  // Kernels run on the processors of the machine, which the ranks there share.
+  bool computes_on_processors() const { return !is_gpu(); }
   // A recipe may say for which architecture kernels are compiled (device_architecture).
   bool takes_architecture() const { return is_gpu(); }
   // What GEMMs multiply operands of a type as, by the names in data sheets ("bf16", "fp8"): as a wider one where the
