@@ -6,8 +6,8 @@ JOBS := $(shell nproc)
 # Debian 12's own packages; nothing is fetched from anywhere else. docs/dependencies.md says what each is for.
 PACKAGES := cmake ninja-build clang-19 lld-19 llvm-19-dev libclang-19-dev liblld-19-dev \
   libfmt-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libxxhash-dev \
-  libboost-context-dev libsqlite3-dev libpcre2-dev libutf8proc-dev libzstd-dev zlib1g-dev \
-  libncurses-dev libgtest-dev libgmock-dev xz-utils
+  libboost-dev libboost-context-dev libmbedtls-dev libsqlite3-dev libpcre2-dev libutf8proc-dev \
+  libzstd-dev zlib1g-dev libncurses-dev libgtest-dev libgmock-dev xz-utils
 
 # What tests would be skipped without: two MPIs side by side, a browser, libraries to compare products with. Where they
 # cannot be had, the tests that need them are skipped, which `make test` lists at its end.

@@ -6,7 +6,7 @@
 # spdlog's headers are compiled in the one file that includes them.
 
 function(causeway_link_static_dependencies target)
-  foreach(name yaml-cpp xxhash boost_context sqlite3 pcre2-8 utf8proc)
+  foreach(name yaml-cpp xxhash boost_context mbedcrypto sqlite3 pcre2-8 utf8proc)
     find_library(CAUSEWAY_STATIC_${name} NAMES lib${name}.a REQUIRED)
     target_link_libraries(${target} PRIVATE ${CAUSEWAY_STATIC_${name}})
   endforeach()

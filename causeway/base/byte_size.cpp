@@ -1,12 +1,22 @@
 #include "causeway/base/byte_size.h"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <charconv>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
 #include "causeway/base/error.h"
 
 namespace causeway {
+namespace {
+
+constexpr std::array kByteUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+constexpr size_t kGibibyte = 3;
+
+}  // namespace
 
 int64_t parse_byte_size(const std::string& text, const std::string& where) {
   int64_t number = 0;
@@ -24,6 +34,26 @@ int64_t parse_byte_size(const std::string& text, const std::string& where) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not a size", text), where,
                 "Give bytes, or a number with K, M or G (of 1024), for example 16M or 8G.");
   return number * scale;
+}
+
+std::string format_bytes(int64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 999.5 && unit + 1 < kByteUnits.size(); ++unit) value /= 1024;
+  const int decimals = value == std::floor(value) || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f} {}", value, decimals, kByteUnits[unit]);
+}
+
+std::string format_gib(int64_t bytes, int decimals) {
+  return fmt::format("{:.{}f} {}", std::ldexp(static_cast<double>(bytes), -10 * static_cast<int>(kGibibyte)), decimals,
+                     kByteUnits[kGibibyte]);
+}
+
+std::string exact_bytes(int64_t bytes) {
+  size_t unit = 0;
+  for (; bytes != 0 && bytes % 1024 == 0 && unit < kGibibyte; ++unit) bytes /= 1024;
+  return fmt::format("{} {}", bytes, kByteUnits[unit]);
 }
 
 }  // namespace causeway

@@ -1,4 +1,4 @@
-// An open file that closes itself.
+// Open files, and pipes, that close themselves.
 #pragma once
 
 #include <fcntl.h>
@@ -34,6 +34,17 @@ class FileDescriptor {
  private:
   int value_;
 };
+
+struct Pipe {
+  FileDescriptor read_end = FileDescriptor(), write_end = FileDescriptor();
+};
+
+// Closed in programs that are started. Without ends, and errno set, where the system has none.
+inline Pipe make_pipe() {
+  int ends[] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Pipe();
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
 
 // Opens it, once more where a signal comes between, closed in programs that are started; a new file is readable by all.
 // -1 with errno where that fails.

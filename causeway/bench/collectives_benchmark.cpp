@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/bench/collective_check.h"
 #include "causeway/bench/link_table.h"
@@ -155,7 +156,7 @@ Collective CollectiveCase::collective() const {
   }
   if (count <= 0)
     throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("{} are too few for {} among {} ranks", workload_size(bytes), collective_name(kind), ranks),
+                fmt::format("{} are too few for {} among {} ranks", exact_bytes(bytes), collective_name(kind), ranks),
                 "--size", fmt::format("Give {} bytes or more.", is_divided(kind) ? kPartAlignment * ranks : element));
   return {kind, dtype, count, 0};
 }
@@ -172,9 +173,9 @@ std::string CollectiveCase::group() const {
 
 std::string CollectiveCase::workload() const {
   if (pair)
-    return fmt::format("{} between {} and {}, {}", workload_size(bytes), pair->first, pair->second,
+    return fmt::format("{} between {} and {}, {}", exact_bytes(bytes), pair->first, pair->second,
                        collective_name(kind));
-  return fmt::format("{} {}, {}", workload_size(bytes), in_place ? "in place" : "out of place", group());
+  return fmt::format("{} {}, {}", exact_bytes(bytes), in_place ? "in place" : "out of place", group());
 }
 
 double bus_bandwidth_factor(CollectiveKind kind, int ranks) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
 #include "causeway/codegen/compile/kernel_cache.h"
@@ -214,7 +215,7 @@ std::vector<Measurement> run_copy(Device& device, int64_t bytes, const std::vect
                                   const CopyOptions& options, const std::optional<DevicePeak>& peak,
                                   std::vector<std::string>& skipped) {
   check_copy_size(bytes);
-  const std::string workload = "copy " + workload_size(bytes) + inputs_suffix(options.inputs);
+  const std::string workload = "copy " + exact_bytes(bytes) + inputs_suffix(options.inputs);
   std::vector<Measurement> measurements;
   std::vector<TimedWork> work;
   Tensor from;
@@ -330,7 +331,7 @@ namespace {
 // All but what is measured.
 Measurement describe_stream_kernel(const StreamKernelFacts& facts, int64_t array_bytes, const std::string& provider,
                                    const CopyOptions& options, const std::optional<DevicePeak>& peak) {
-  const std::string size_text = workload_size(array_bytes);
+  const std::string size_text = exact_bytes(array_bytes);
   Measurement m;
   m.benchmark = "copy";
   m.group = "BabelStream";
@@ -386,7 +387,7 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
                                     std::vector<std::string>& skipped, std::span<const StreamKernel> kernels) {
   const int64_t array_bytes = elements * 4;
   check_array_size(array_bytes);
-  const std::string size_text = workload_size(array_bytes);
+  const std::string size_text = exact_bytes(array_bytes);
   const auto bytes = static_cast<size_t>(array_bytes);
   StreamArrays arrays = {};
   std::vector<DeviceBuffer> buffers;

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/system_files.h"
 #include "causeway/base/thread_pool.h"
 
@@ -61,7 +62,7 @@ std::string processors(const std::string& cpuinfo) {
 std::string memory(const fs::path& root) {
   const auto total = find_value(read_system_file(root / "proc" / "meminfo"), "MemTotal");
   if (!total) return {};
-  return fmt::format("{:.1f} GiB", std::strtod(total->c_str(), nullptr) / (1 << 20));
+  return format_gib(std::strtoll(total->c_str(), nullptr, 10) * 1024, 1);
 }
 
 std::string container(const fs::path& root) {

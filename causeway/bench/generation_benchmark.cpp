@@ -7,13 +7,13 @@
 #include <cmath>
 #include <random>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/bench/train_benchmark.h"
 #include "causeway/generate/cached_forward.h"
 #include "causeway/program/context.h"
-#include "causeway/train/log/progress_line.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/step/training_step.h"
 
@@ -192,9 +192,9 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
   const double passes_per_second = headline(m) / m.work;
   m.details["prompts"] =
       fmt::format("{:.0f} tokens/s", static_cast<double>(one.sequences * one.length) / begin_seconds);
-  m.details["bytes of a pass"] = format_bytes(static_cast<uint64_t>(bytes));
+  m.details["bytes of a pass"] = format_bytes(bytes);
   m.details["read at least"] = fmt::format("{:.1f} GB/s", bytes * passes_per_second / 1e9);
-  m.details["KV cache"] = format_bytes(static_cast<uint64_t>(forward->cache_bytes()));
+  m.details["KV cache"] = format_bytes(forward->cache_bytes());
   if (peak && peak->memory_gb_per_s > 0) {
     m.peak = peak->memory_gb_per_s * 1e9 / bytes * m.work;
     m.peak_source =

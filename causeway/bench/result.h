@@ -46,9 +46,6 @@ struct Measurement {
   bool operator==(const Measurement&) const = default;
 };
 
-// Exactly, as sizes stand in workloads' names: "16 MiB", "1500 KiB", "100 B".
-std::string workload_size(int64_t bytes);
-
 // A device's state at one moment; absent what it does not tell.
 struct Telemetry {
   std::string moment;  // "before", "during", "after"

@@ -71,7 +71,7 @@ void BenchmarkSession::begin() {
   run.telemetry.push_back(before_);
   run_ = store_.begin_run(run);
   output("{} ({}), run {} in {}\n", product_, device().name(), run_, store_.path().string());
-  if (!peak_) output("{}\n", why_no_peak(product_, !is_gpu()));
+  if (!peak_) output("{}\n", why_no_peak(product_, device().target()));
 }
 
 BenchmarkSession::~BenchmarkSession() = default;

@@ -12,11 +12,11 @@
 #include <random>
 #include <thread>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/thread_pool.h"
 #include "causeway/bench/report/shipped_text.h"
-#include "causeway/train/log/progress_line.h"
 
 extern char** environ;
 

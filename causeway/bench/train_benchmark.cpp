@@ -7,13 +7,13 @@
 #include <cmath>
 #include <random>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
 #include "causeway/bench/gradient_agreement.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/communicator/rank_progress.h"
-#include "causeway/train/log/progress_line.h"
 #include "causeway/train/observation/replica_check.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/recipe/recipe.h"
@@ -91,9 +91,8 @@ std::unique_ptr<Prepared> prepare(const Ranks& ranks, const TrainCase& train_cas
       if (needed <= kMostOfMemory * limit) return prepared;
       how = "needs";
     }
-    reason = fmt::format("{} {} with a micro-batch of {}, and there are {}", how,
-                         format_bytes(static_cast<uint64_t>(needed)), micro_batch,
-                         format_bytes(static_cast<uint64_t>(limit)));
+    reason = fmt::format("{} {} with a micro-batch of {}, and there are {}", how, format_bytes(needed), micro_batch,
+                         format_bytes(limit));
     if (train_case.exact_batch) return nullptr;
   }
   return nullptr;
@@ -237,7 +236,7 @@ void add_figures(Measurement& m, const Prepared& prepared, const FlopConventions
   m.details["TFLOP/s, SemiAnalysis"] = figure(teraflops(flops.causal));
   m.details["TFLOP/s, torchtitan"] = figure(teraflops(flops.full));
   m.details["parameters"] = fmt::format("{}", parameter_count(recipe.model));
-  m.details["memory planned"] = format_bytes(static_cast<uint64_t>(prepared.cost.total_bytes()));
+  m.details["memory planned"] = format_bytes(prepared.cost.total_bytes());
   m.details["recompute"] = recomputation_text(prepared.step->recomputation(), recipe);
   m.details["micro-batch"] = fmt::format("{}", recipe.train.batch_size / recipe.mesh.row_groups());
   if (devices > 1) m.details["devices"] = fmt::format("{}", recipe.mesh.ranks());

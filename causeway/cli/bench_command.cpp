@@ -378,7 +378,7 @@ void measure_collectives(const std::string& command, const BenchCommandOptions& 
   }
   options.device = backend.device;
   if (!backend.between_processes) return measure(command, options, run_all_collectives, collective_devices(options));
-  options.device = train::device_of_process(backend.device, launch);
+  options.device = device_of_local_rank(backend.device, launch ? launch->local_rank : std::nullopt);
   const std::shared_ptr<Device> device =
       backend.device == "cpu" ? std::make_shared<CpuDevice>(1) : open_device(options.device);
   const std::shared_ptr<Communicator> world =

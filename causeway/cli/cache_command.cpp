@@ -11,14 +11,11 @@
 #include "causeway/cli/json_output.h"
 #include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/device/cuda/cuda_driver.h"
-#include "causeway/train/log/progress_line.h"
 
 namespace causeway::cli {
 namespace {
 
 std::string kernels_text(int64_t count) { return fmt::format("{} kernel{}", count, count == 1 ? "" : "s"); }
-
-std::string size_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>(bytes)); }
 
 KernelCacheFiles open_kernel_files() {
   UserCache cache = open_user_cache(KernelCache::kUserCacheName);
@@ -60,19 +57,19 @@ void show(bool as_json) {
   const KernelCacheFiles files = open_kernel_files();
   if (!place.problem.empty()) output("Not in its usual place: {}\n", place.problem);
   const KernelCacheUsage usage = files.usage();
-  output("{:<10}{:>10} of {} at most, compiled kernels in {}: {}\n", "kernels", size_text(usage.bytes),
-         size_text(files.limit()), files.path().string(), usage.kernels);
+  output("{:<10}{:>10} of {} at most, compiled kernels in {}: {}\n", "kernels", format_bytes(usage.bytes),
+         format_bytes(files.limit()), files.path().string(), usage.kernels);
   if (const std::optional<PrivateDirectory> driver = open_driver_cache())
     output("{:<10}{:>10}, machine code that NVIDIA's driver made of them, in {}\n", "driver",
-           size_text(driver->bytes_below()), driver->path().string());
+           format_bytes(driver->bytes_below()), driver->path().string());
 }
 
 void prune(const std::string& size) {
   const int64_t bytes = parse_byte_size(size, "cache prune");
   const KernelCacheFiles files = open_kernel_files();
   const KernelCacheUsage removed = files.prune(bytes);
-  output("{} removed, {}; {} are left.\n", kernels_text(removed.kernels), size_text(removed.bytes),
-         size_text(files.usage().bytes));
+  output("{} removed, {}; {} are left.\n", kernels_text(removed.kernels), format_bytes(removed.bytes),
+         format_bytes(files.usage().bytes));
 }
 
 void limit(const std::string& size) {
@@ -80,17 +77,17 @@ void limit(const std::string& size) {
   const KernelCacheFiles files = open_kernel_files();
   files.set_limit(bytes);
   const KernelCacheUsage removed = files.prune(bytes);
-  output("At most {} of compiled kernels are kept from now on. {} removed, {}.\n", size_text(bytes),
-         kernels_text(removed.kernels), size_text(removed.bytes));
+  output("At most {} of compiled kernels are kept from now on. {} removed, {}.\n", format_bytes(bytes),
+         kernels_text(removed.kernels), format_bytes(removed.bytes));
 }
 
 void clear() {
   const KernelCacheUsage removed = open_kernel_files().prune(0);
-  output("{} removed, {}.\n", kernels_text(removed.kernels), size_text(removed.bytes));
+  output("{} removed, {}.\n", kernels_text(removed.kernels), format_bytes(removed.bytes));
   if (const std::optional<PrivateDirectory> driver = open_driver_cache()) {
     const int64_t bytes = driver->bytes_below();
     driver->remove_everything_below();
-    output("What NVIDIA's driver made of them removed, {}.\n", size_text(bytes));
+    output("What NVIDIA's driver made of them removed, {}.\n", format_bytes(bytes));
   }
 }
 

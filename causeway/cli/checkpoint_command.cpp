@@ -7,13 +7,13 @@
 #include <optional>
 #include <thread>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/checkpoint_argument.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/train/checkpoint/checkpoint.h"
-#include "causeway/train/log/progress_line.h"
 
 namespace causeway::cli {
 namespace {

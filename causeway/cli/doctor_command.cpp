@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/user_cache.h"
@@ -18,7 +19,6 @@
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/tensor.h"
-#include "causeway/train/log/progress_line.h"
 
 namespace causeway::cli {
 namespace {
@@ -99,8 +99,8 @@ void print_device(const DeviceDescription& device) {
   if (!device.advice.empty()) output("  what to do  {}\n", device.advice);
   if (device.product.empty()) return;
   output("  product     {}, {} {}, {} memory ({} free)\n", device.product, device.parallel_units,
-         device.spec == "cpu" ? "threads" : "multiprocessors", format_bytes(static_cast<uint64_t>(device.memory_total)),
-         format_bytes(static_cast<uint64_t>(device.memory_free)));
+         device.spec == "cpu" ? "threads" : "multiprocessors", format_bytes(device.memory_total),
+         format_bytes(device.memory_free));
   output("  kernels for {}\n", kernels_of(device));
   if (!device.software.empty()) output("  software    {}\n", device.software);
   if (device.spec.starts_with("hip"))
@@ -161,7 +161,7 @@ void run_doctor(bool as_json) {
                                                            : "usable, but not in its usual place: " + cache.problem);
     if (!cache.directory.empty())
       output("  directory   {}\n  size        {} of {} at most (`causeway cache`)\n", cache.directory,
-             format_bytes(static_cast<uint64_t>(cache.usage.bytes)), format_bytes(static_cast<uint64_t>(cache.limit)));
+             format_bytes(cache.usage.bytes), format_bytes(cache.limit));
     output("\nlauncher      {}\n",
            launcher ? fmt::format("{} ({}), for `causeway launch`", launcher->command, launcher->version)
                     : "none: `causeway launch` needs mpirun or mpiexec of an MPI");

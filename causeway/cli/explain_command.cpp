@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/console.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/explain_resources.h"
@@ -103,10 +104,9 @@ void print_memory(const StepCost& cost, const ProgramMemory& memory, int64_t mem
       "\nmemory, to the byte\n  weights                 {:>16}\n  optimizer state         {:>16}\n"
       "  activations, workspace  {:>16}\n  batch and results       {:>16}\n  peak                    {:>16}  ({})\n",
       cost.parameter_bytes, cost.optimizer_bytes, cost.arena_bytes + cost.scratch_bytes, cost.batch_bytes,
-      cost.total_bytes(), format_bytes(static_cast<uint64_t>(cost.total_bytes())));
+      cost.total_bytes(), format_bytes(cost.total_bytes()));
   if (memory_limit > 0)
-    output("  the device has          {:>16}  ({}): {}\n", memory_limit,
-           format_bytes(static_cast<uint64_t>(memory_limit)),
+    output("  the device has          {:>16}  ({}): {}\n", memory_limit, format_bytes(memory_limit),
            cost.total_bytes() > memory_limit ? "the step does not fit" : "the step fits");
   output("  largest buffers\n");
   for (const ProgramMemory::Item& item : memory.largest) output("  {:>16}  {}\n", item.bytes, item.name);
@@ -175,8 +175,8 @@ void explain_generation(const ExplainCommandOptions& options, const Recipe& reci
                         std::make_shared<CastTensors>());
   const Program& program = forward.program(length);
   output("parameters: {}\nKV cache: {}, of {} tokens of {} sequences{}\n",
-         format_count(static_cast<double>(parameter_count(recipe.model))),
-         format_bytes(static_cast<uint64_t>(forward.cache_bytes())), forward.capacity(), options.generate,
+         format_count(static_cast<double>(parameter_count(recipe.model))), format_bytes(forward.cache_bytes()),
+         forward.capacity(), options.generate,
          forward.ring() > 0 ? fmt::format(", in layers with windows the last {}", forward.ring()) : "");
   print_program(program, context->device().target(), options.detail);
   if (options.resources) print_resources(program, context->library());

@@ -73,9 +73,8 @@ void print_resources(const Program& program, KernelLibrary& library) {
           output("         wrong: {}\n", finding_text(finding, library.target()));
     }
     if (const CodeCheckTotals totals = code_check_totals(findings.functions); totals.functions > 0)
-      output("  {} checked: {} functions, {} with barriers, {} instructions{}; {} findings\n",
-             architecture.vendor == GpuArchitecture::Vendor::kNvidia ? "PTX" : "machine code", totals.functions,
-             totals.functions_with_barriers, totals.instructions,
+      output("  {} checked: {} functions, {} with barriers, {} instructions{}; {} findings\n", architecture.image_name,
+             totals.functions, totals.functions_with_barriers, totals.instructions,
              totals.waits > 0 ? fmt::format(", {} waits", totals.waits) : "", totals.findings);
   }
   if (!findings.note.empty()) output("\n{}\n", findings.note);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/console.h"
 #include "causeway/cli/checkpoint_argument.h"
 #include "causeway/cli/commands.h"
@@ -11,7 +12,6 @@
 #include "causeway/model/hugging_face.h"
 #include "causeway/program/context.h"
 #include "causeway/train/hugging_face/export_checkpoint.h"
-#include "causeway/train/log/progress_line.h"
 
 namespace causeway::cli {
 namespace {

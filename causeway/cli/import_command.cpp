@@ -4,13 +4,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/console.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/weight_options.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/train/hugging_face/import_model.h"
-#include "causeway/train/log/progress_line.h"
 
 namespace causeway::cli {
 namespace {

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -19,6 +18,7 @@
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
+#include "causeway/base/file_descriptor.h"
 #include "causeway/base/system_files.h"
 #include "causeway/communicator/launch_link.h"
 #include "causeway/train/signals.h"
@@ -48,23 +48,12 @@ int ending_signal(MpiFamily family) {
   return SIGTERM;
 }
 
-struct Pipe {
-  Pipe() {
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-      throw Error(ErrorKind::kIo, fmt::format("cannot make a pipe: {}", std::strerror(errno)), "launch");
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  ~Pipe() {
-    close(0);
-    close(1);
-  }
-  void close(size_t end) {
-    if (ends[end] >= 0) ::close(ends[end]);
-    ends[end] = -1;
-  }
-  std::array<int, 2> ends{-1, -1};
-};
+Pipe make_launch_pipe() {
+  Pipe pipe = make_pipe();
+  if (!pipe.read_end)
+    throw Error(ErrorKind::kIo, fmt::format("cannot make a pipe: {}", std::strerror(errno)), "launch");
+  return pipe;
+}
 
 // All processes below this one.
 std::vector<pid_t> descendants() {
@@ -114,7 +103,7 @@ class LaunchedProcesses {
     start();
     if (carries_) {
       // Where nobody reads, signals are lost rather than waited for.
-      ::fcntl(link_.ends[1], F_SETFL, O_NONBLOCK);
+      ::fcntl(link_.write_end.get(), F_SETFL, O_NONBLOCK);
       pass_on(launch_link_greeting());
       // One that came before they were blocked.
       if (train::SignalWatch::take_early_save_request()) pass_on(launch_link_line(SIGUSR1));
@@ -128,17 +117,17 @@ class LaunchedProcesses {
 
  private:
   void start() {
-    Pipe failure;
+    Pipe failure = make_launch_pipe();
     flush_output();
     const pid_t self = ::getpid();
     process_ = ::fork();
     if (process_ < 0)
       throw Error(ErrorKind::kResource, fmt::format("cannot start a process: {}", std::strerror(errno)), "launch");
     if (process_ == 0) become_launcher(self, failure);
-    failure.close(1);
+    failure.write_end = FileDescriptor();
     int code = 0;
-    const bool failed = ::read(failure.ends[0], &code, sizeof code) == sizeof code;
-    link_.close(0);
+    const bool failed = ::read(failure.read_end.get(), &code, sizeof code) == sizeof code;
+    link_.read_end = FileDescriptor();
     if (!failed) return;
     ::waitpid(process_, nullptr, 0);
     throw Error(ErrorKind::kIo, fmt::format("cannot start it: {}", std::strerror(code)), words_.front(),
@@ -156,9 +145,9 @@ class LaunchedProcesses {
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
     ::prctl(PR_SET_PDEATHSIG, ending_signal(launcher_.family));
     if (::getppid() != parent) ::_exit(1);
-    if (!carries_ || ::dup2(link_.ends[0], STDIN_FILENO) >= 0) ::execvp(arguments.front(), arguments.data());
+    if (!carries_ || ::dup2(link_.read_end.get(), STDIN_FILENO) >= 0) ::execvp(arguments.front(), arguments.data());
     const int code = errno;
-    [[maybe_unused]] const ssize_t written = ::write(failure.ends[1], &code, sizeof code);
+    [[maybe_unused]] const ssize_t written = ::write(failure.write_end.get(), &code, sizeof code);
     ::_exit(1);
   }
 
@@ -194,7 +183,7 @@ class LaunchedProcesses {
 
   // What nobody reads any more need not be heard.
   void pass_on(const std::string& line) const {
-    [[maybe_unused]] const ssize_t written = ::write(link_.ends[1], line.data(), line.size());
+    [[maybe_unused]] const ssize_t written = ::write(link_.write_end.get(), line.data(), line.size());
   }
 
   // Whether there are children left.
@@ -227,7 +216,7 @@ class LaunchedProcesses {
   const std::vector<std::string>& words_;
   const bool carries_;
   sigset_t heeded_, former_;
-  Pipe link_;
+  Pipe link_ = make_launch_pipe();
   pid_t process_ = 0;
   std::optional<int> status_;               // of the launcher, once it has ended
   std::optional<Clock::time_point> asked_;  // to stop, the first time

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/bench/report/cost_table.h"
@@ -46,7 +47,7 @@ std::string mesh_overrides(const Recipe::MeshSizes& mesh) {
   return text;
 }
 
-std::string bytes_text(double bytes) { return format_bytes(static_cast<uint64_t>(bytes)); }
+std::string bytes_text(double bytes) { return format_bytes(static_cast<int64_t>(bytes)); }
 
 class PlanPrinter {
  public:

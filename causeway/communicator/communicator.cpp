@@ -66,7 +66,8 @@ const std::shared_ptr<Device>& Communicator::shared_device(int rank) const {
 }
 
 Placement Communicator::placement() const {
-  return device(first_local_).target().is_gpu() ? Placement{} : Placement{1, size(), available_processors()};
+  return device(first_local_).target().computes_on_processors() ? Placement{1, size(), available_processors()}
+                                                                : Placement{};
 }
 
 void Communicator::run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,

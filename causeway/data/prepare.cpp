@@ -14,6 +14,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/base/thread_pool.h"
 #include "causeway/data/directory_replacement.h"
+#include "causeway/data/document_encoder.h"
 #include "causeway/data/mds_reader.h"
 #include "causeway/data/ordered_pipeline.h"
 #include "causeway/data/shared_documents.h"
@@ -27,55 +28,14 @@ namespace {
 
 // Of a block without text.
 constexpr size_t kBlockWeight = 1024;
-// A document that is hashed for the split begins with a whole block, where it is longer than one.
-static_assert(kHashedForSplit <= kTextBlockBytes);
-
-bool is_in_fraction(std::string_view document, double fraction) {
-  const Hash128 hash = hash_text(document.substr(0, kHashedForSplit));
-  return std::ldexp(static_cast<double>(hash.high), -64) < fraction;
-}
-
-// A document, or the part of one that is in its block.
-struct EncodedDocument {
-  size_t end = 0;  // of its ids
-  uint64_t line = 0;
-  bool is_null = false;
-  Hash128 hash;
-  bool in_fraction = false;  // its first part is, of the documents to hold out
-};
-
-// A block of one source on its way from the reader through an encoder to the writer.
-struct EncodedBlock {
-  size_t source = 0;
-  TextFormat format = TextFormat::kPlainText;
-  TextBlock text;
-  bool holds_tokens = false;  // MDS: the samples are ids already, not text
-  std::vector<int32_t> ids;
-  std::vector<EncodedDocument> documents;
-  uint64_t text_bytes = 0;
-  std::vector<Error> skipped;  // what is no document
-  uint64_t replaced_surrogates = 0;
-  // Of the last block of a source, which holds no text.
-  std::optional<SourceFile> finished;
-};
-
 class Preparation {
  public:
   Preparation(const PrepareOptions& options, const Tokenizer& tokenizer)
       : options_(options),
         tokenizer_(tokenizer),
-        identity_{tokenizer.name(), tokenizer.fingerprint(), tokenizer.vocabulary_size(), tokenizer.end_of_text()} {
-    if (options.add_special_tokens) {
-      AroundText around = tokenizer.around_text();
-      around_.before = std::move(around.before);
-      around_.after = std::move(around.after);
-    }
-    const std::optional<int32_t>& end = identity_.end_of_text;
-    if (options.append_end_of_text && end && (around_.after.empty() || around_.after.back() != *end))
-      around_.after.push_back(*end);
-    around_.read_special_tokens = options.read_special_tokens;
-    documents_ = around_;
-  }
+        identity_{tokenizer.name(), tokenizer.fingerprint(), tokenizer.vocabulary_size(), tokenizer.end_of_text()},
+        encoder_(options, tokenizer),
+        documents_(encoder_.around()) {}
 
   PrepareSummary run() {
     const auto start = std::chrono::steady_clock::now();
@@ -84,8 +44,10 @@ class Preparation {
     require_replaceable_output();
     directory_ = replacement.directory();
     // A fraction of the documents has none of the rest in it.
-    if (!options_.validation_inputs.empty() && !options_.allow_shared_documents)
+    if (!options_.validation_inputs.empty() && !options_.allow_shared_documents) {
       shared_.emplace(replacement.work_directory() / "documents");
+      encoder_.hash_documents();
+    }
     train_.emplace(directory_, std::string(kTrainSplit), options_.tokens_per_shard, identity_, documents_, sources_);
     validation_.emplace(directory_, std::string(kValidationSplit), options_.tokens_per_shard, identity_, documents_,
                         sources_);
@@ -97,7 +59,7 @@ class Preparation {
       return kBlockWeight + block.text.text.size() + block.ids.size() * 4;
     };
     pipeline.make = [this](const std::stop_token& stop) { return read_block(stop); };
-    pipeline.work = [this](EncodedBlock& block) { encode(block); };
+    pipeline.work = [this](EncodedBlock& block) { encoder_.encode(block, input_name(files_[block.source].path)); };
     pipeline.take = [this](EncodedBlock& block) { write(block); };
     pipeline.tick = [this] { report_progress(); };
     pipeline.run();
@@ -133,6 +95,7 @@ class Preparation {
     if (!sizes_are_known) progress_.bytes_total = 0;
     if (options_.validation_fraction > 0 && training_files_ == 1 && is_one_plain_text(files_.front()))
       second_part_at_ = second_part_position(files_.front(), options_.validation_fraction, reader_options());
+    if (!second_part_at_) encoder_.hold_out(options_.validation_fraction);
   }
 
   bool is_one_plain_text(const TextFile& file) const {
@@ -287,102 +250,6 @@ class Preparation {
     ++next_file_;
   }
 
-  // In one of the encoders' threads.
-  void encode(EncodedBlock& block) const {
-    if (block.format == TextFormat::kPlainText) {
-      encode_text(block, block.text.text, block.text.starts_document, block.text.ends_document);
-      block.text_bytes = block.text.text.size();
-      if (!block.text.text.empty())
-        end_document(block, {0, 0, false, block.text.document_hash, takes_for_validation(block.text.text)});
-    } else if (block.holds_tokens) {
-      end_token_samples(block);
-    } else if (block.format == TextFormat::kMds || block.format == TextFormat::kCsv) {
-      size_t begin = 0;
-      for (const BlockDocument& document : block.text.documents) {
-        encode_document(block, std::string_view(block.text.text).substr(begin, document.end - begin), document.number);
-        begin = document.end;
-      }
-    } else {
-      for (const JsonLine& line : block.text.lines()) encode_line(block, line);
-    }
-    std::ranges::move(block.text.skipped, std::back_inserter(block.skipped));
-    // Not needed any more, and it may be long before the block is written.
-    std::string().swap(block.text.text);
-  }
-
-  void encode_line(EncodedBlock& block, const JsonLine& line) const {
-    const std::string input = input_name(files_[block.source].path);
-    std::optional<JsonText> text;
-    try {
-      text = parse_json_line(line, options_.text_key, input);
-    } catch (const Error& error) {
-      if (options_.strict) throw;
-      block.skipped.push_back(error);
-      return;
-    }
-    if (text->replaced_surrogates && options_.strict) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("the text under \"{}\" has an escaped half of a surrogate pair, which is no character",
-                              options_.text_key),
-                  fmt::format("{}, line {}", input, line.number),
-                  "Without --strict, U+FFFD takes the place of each, and such documents are counted.");
-    }
-    block.replaced_surrogates += text->replaced_surrogates;
-    encode_document(block, text->text, line.number);
-  }
-
-  // They are as they were tokenized, with or without an end-of-text token. Their text is not known here: they are held
-  // out by their ids.
-  void end_token_samples(EncodedBlock& block) const {
-    size_t begin = 0;
-    for (const auto& [end, number] : block.text.documents) {
-      const std::span<const int32_t> ids = std::span(block.ids).subspan(begin, end - begin);
-      const auto beyond = std::ranges::find_if(ids, [&](int32_t id) { return id >= identity_.vocabulary_size; });
-      if (beyond != ids.end()) {
-        throw Error(ErrorKind::kInvalidArgument,
-                    fmt::format("token id {} is beyond the vocabulary of the tokenizer \"{}\", {}", *beyond,
-                                identity_.name, identity_.vocabulary_size),
-                    fmt::format("{}, sample {}", input_name(files_[block.source].path), number),
-                    "Say with --tokenizer which tokenizer made the tokens.");
-      }
-      const std::string_view bytes(reinterpret_cast<const char*>(ids.data()), ids.size_bytes());
-      block.documents.push_back(
-          {end, number, false, shared_ ? hash_text(bytes) : Hash128{}, takes_for_validation(bytes)});
-      begin = end;
-    }
-  }
-
-  // Nothing where its text is null.
-  void encode_document(EncodedBlock& block, std::optional<std::string_view> text, uint64_t number) const {
-    if (text) encode_text(block, *text, true, true);
-    block.text_bytes += text ? text->size() : 0;
-    end_document(
-        block, {0, number, !text, text && shared_ ? hash_text(*text) : Hash128{}, text && takes_for_validation(*text)});
-  }
-
-  // A document's text, or a part of it. Nothing stands around a document of which no token is left.
-  void encode_text(EncodedBlock& block, std::string_view text, bool starts, bool ends) const {
-    if (text.empty()) return;
-    const size_t before = block.ids.size();
-    if (starts) block.ids.insert(block.ids.end(), around_.before.begin(), around_.before.end());
-    const size_t begin = block.ids.size();
-    tokenizer_.encode_to(text, options_.read_special_tokens, block.ids);
-    if (starts && ends && block.ids.size() == begin) {
-      block.ids.resize(before);
-    } else if (ends) {
-      block.ids.insert(block.ids.end(), around_.after.begin(), around_.after.end());
-    }
-  }
-
-  void end_document(EncodedBlock& block, EncodedDocument document) const {
-    document.end = block.ids.size();
-    block.documents.push_back(document);
-  }
-
-  static std::string input_name(const std::filesystem::path& path) {
-    return path == kStandardInput ? "standard input" : path.string();
-  }
-
   // In the calling thread, in the order of the inputs.
   void write(const EncodedBlock& block) {
     if (block.holds_tokens) documents_.reset();
@@ -413,11 +280,6 @@ class Preparation {
     skipped_.end_file();
     if (!source_has_text_) note_empty_document(block.source, {});
     sources_.back() = *block.finished;
-  }
-
-  // Of a text that begins a document.
-  bool takes_for_validation(std::string_view text) const {
-    return options_.validation_fraction > 0 && !second_part_at_ && is_in_fraction(text, options_.validation_fraction);
   }
 
   // `line`: or the number of a sample; 0 for the whole of the source.
@@ -503,8 +365,8 @@ class Preparation {
   const PrepareOptions& options_;
   const Tokenizer& tokenizer_;
   TokenizerIdentity identity_;
-  DocumentTokens around_;
-  std::optional<DocumentTokens> documents_;  // what is recorded: around_, but where ids come from elsewhere
+  DocumentEncoder encoder_;
+  std::optional<DocumentTokens> documents_;  // what is recorded: the encoder's, but where ids come from elsewhere
   std::vector<TextFile> files_;              // for training, then those to hold out
   size_t training_files_ = 0;
   std::map<std::string, uint64_t> files_left_out_;

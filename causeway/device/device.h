@@ -168,6 +168,8 @@ class Device {
   virtual void replay(const DeviceGraph& graph) {}
   // Waits for all queues.
   virtual void synchronize() = 0;
+  // Workers that each keep DeviceLaunch::scratch_bytes of the launch that needs most; 0 where launches need none.
+  virtual int scratch_workers() const { return 0; }
 
   // For timing, by the device's own clock where it has one: marks a queue, not while work is recorded; seconds between
   // two marks of any queues, waiting for the later one to pass.

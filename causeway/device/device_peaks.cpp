@@ -120,8 +120,8 @@ std::optional<DevicePeak> find_device_peak(std::string_view product) {
   return std::nullopt;
 }
 
-std::string why_no_peak(std::string_view product, bool is_processor) {
-  if (is_processor)
+std::string why_no_peak(std::string_view product, const Target& target) {
+  if (!target.is_gpu())
     return "No peak is given for a processor: it follows from the clock under full vector load, which makers do not "
            "state.";
   return fmt::format("No datasheet peak is on record for {}.", product.empty() ? "this device" : product);

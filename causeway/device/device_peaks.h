@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "causeway/namespaces.h"
+#include "causeway/device/target.h"
 
 namespace causeway::device {
 
@@ -32,6 +32,6 @@ struct DevicePeak {
 std::optional<DevicePeak> find_device_peak(std::string_view product);
 
 // Why a figure of this product has no percentage of peak, a sentence for the report.
-std::string why_no_peak(std::string_view product, bool is_processor);
+std::string why_no_peak(std::string_view product, const Target& target);
 
 }  // namespace causeway::device

@@ -41,6 +41,7 @@ constexpr GpuArchitecture nvidia() {
   architecture.vendor = Vendor::kNvidia;
   architecture.driver = "cuda";
   architecture.unit_name = "multiprocessor";
+  architecture.image_name = "PTX";
   architecture.wave_width = 32;
   architecture.copies_asynchronously = true;
   architecture.has_tf32_matrix = true;
@@ -53,6 +54,7 @@ constexpr GpuArchitecture amd() {
   architecture.vendor = Vendor::kAmd;
   architecture.driver = "hip";
   architecture.unit_name = "compute unit";
+  architecture.image_name = "machine code";
   architecture.wave_width = 64;
   architecture.lanes_in_lockstep = true;
   architecture.shared_bytes = 64 * 1024;  // of LDS, by the ISA documents

@@ -33,6 +33,7 @@ struct GpuArchitecture {
   std::string_view driver;             // "cuda", "hip": the devices that have it
   std::string_view definition;         // "CAUSEWAY_NVIDIA=90": what kernels/gpu/intrinsics.h goes by
   std::string_view unit_name;          // what the vendor calls a multiprocessor
+  std::string_view image_name;         // what a compiled kernel is: "PTX", which the driver compiles, "machine code"
   int wave_width = 32;                 // threads that run together
   bool lanes_in_lockstep = false;      // they do without barriers
   bool copies_asynchronously = false;  // from memory to shared memory, past registers

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 
 namespace causeway::device {
@@ -10,10 +11,6 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
-std::string gib(int64_t bytes) {
-  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / static_cast<double>(1 << 30));
-}
 
 }  // namespace
 
@@ -48,8 +45,8 @@ DeviceBuffer GpuMemoryPool::allocate(size_t bytes) {
     throw Error(
         ErrorKind::kResource,
         fmt::format("cannot allocate {} bytes ({}) of GPU memory: {} in use here, {} of {} free", bytes,
-                    gib(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX))), gib(in_use_), gib(state.free),
-                    gib(state.total)),
+                    format_gib(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX))), format_gib(in_use_),
+                    format_gib(state.free), format_gib(state.total)),
         queues_->device(),
         "Use a smaller batch with more accumulation, recompute activations, a smaller model, or a GPU with more "
         "memory. What is neither free nor in use here belongs to other processes.");

@@ -213,6 +213,29 @@ std::string product_name(Device& device) {
   return device.target().is_gpu() ? device.name() : host_processor_name();
 }
 
+std::string device_of_local_rank(const std::string& device, std::optional<int> local_rank,
+                                 const std::string& architecture, const DeviceLibraries& libraries) {
+  if (!local_rank) return device;
+  const std::string_view driver = architecture.empty() ? "" : gpu_architecture(architecture).driver;
+  const auto numbered = [&](const std::string& name, const std::function<int()>& count) -> std::string {
+    if (device != name && (device != "auto" || (!driver.empty() && driver != name))) return "";
+    int devices = 0;
+    try {
+      devices = count();
+    } catch (const Error&) {  // whoever opens it says why
+    }
+    if (devices <= 1) return "";
+    if (*local_rank >= devices)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("this machine has {} GPUs, and process {} on it has none left", devices, *local_rank + 1),
+                  "device", "Start no more processes on a machine than it has GPUs.");
+    return fmt::format("{}:{}", name, *local_rank);
+  };
+  std::string chosen = numbered("cuda", [&] { return CudaDevice::count(libraries.cuda); });
+  if (chosen.empty()) chosen = numbered("hip", [&] { return HipDevice::count(libraries.hip); });
+  return chosen.empty() ? device : chosen;
+}
+
 Target parse_target(const std::string& text) {
   const Spec spec = split(text);
   if (spec.name == "cpu") return host_target();

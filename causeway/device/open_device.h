@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,13 @@ std::shared_ptr<Device> open_device(const std::string& spec, const DeviceLibrari
 // Throws Error(kInvalidArgument) when kernels of the target are not of this architecture, if it is not empty. `spec` is
 // the device's name.
 void require_architecture(const Target& target, const std::string& architecture, const std::string& spec);
+
+// The device that a process works with which is one of several on its machine, the `local_rank`-th from 0: GPUs that
+// `device` does not number go to them in their order ("cuda": "cuda:1"). A launcher that shows each process one GPU has
+// done so already. `architecture`: what kernels are compiled for, or empty; "auto" then is a GPU of the vendor that has
+// it. Throws Error(kInvalidArgument) where none is left, and for an architecture that is not known.
+std::string device_of_local_rank(const std::string& device, std::optional<int> local_rank,
+                                 const std::string& architecture = {}, const DeviceLibraries& libraries = {});
 
 // What kernels are compiled for on a device that need not be here: "cuda:sm_90a", "hip:gfx942", "emulator:gfx942",
 // "cpu". Throws Error(kInvalidArgument) for other names.

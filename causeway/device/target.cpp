@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "causeway/device/gpu_memory_pool.h"
+
 namespace causeway::device {
 
 void Target::add_feature(std::string_view name) {
@@ -25,6 +27,17 @@ bool Target::has_avx512() const { return family == Family::kX86 && processor == 
 bool Target::has_avx512_bf16() const { return has_avx512() && has_feature("avx512bf16"); }
 
 bool Target::has_amx_bf16() const { return has_avx512_bf16() && has_feature("amx-bf16"); }
+
+int64_t Target::reserved_bytes(int64_t bytes) const {
+  return is_gpu() && bytes > 0 ? static_cast<int64_t>(GpuMemoryPool::rounded(static_cast<size_t>(bytes))) : bytes;
+}
+
+std::string Target::multiplied_as(const std::string& operand) const {
+  if (!is_gpu()) return operand;
+  if (operand == "fp8" && !architecture().has_f8_matrix) return "bf16";
+  if (operand == "tf32" && !architecture().has_tf32_matrix) return "f32";
+  return operand;
+}
 
 std::string Target::text() const {
   return fmt::format("{}:{}:{}:{}", target_family_name(family), processor, fmt::join(features, ","), vector_bytes);

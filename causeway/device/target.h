@@ -2,6 +2,7 @@
 // its text names it completely and is part of every kernel cache key.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,33 @@ struct Target {
   // The architecture compiled for or imitated; only where is_gpu().
   const GpuArchitecture& architecture() const { return gpu_architecture(processor); }
   PreferredSizes preferred_sizes() const { return is_gpu() ? architecture().preferred_sizes : PreferredSizes(); }
+
+  // What the stages above need to know of a device, so that none asks what it is. The emulator answers as the GPU that
+  // it imitates.
+  //
+  // Buffers are in a memory of the device's own, given out by its driver and counted apart from the process's.
+  bool has_own_memory() const { return is_gpu(); }
+  // What the driver gives for a buffer of so many bytes.
+  int64_t reserved_bytes(int64_t bytes) const;
+  // Launches, copies and collectives go on after the calls that begin them have returned, and a step is recorded once
+  // and replayed.
+  bool runs_asynchronously() const { return is_gpu(); }
+  // Copies to the host want pinned memory there, which takes time to get.
+  bool copies_to_pinned_memory() const { return is_gpu(); }
+  // GEMMs in bf16 read the upper halves of f32 weights where they lie (passes/split_weights.h). A processor's convert
+  // what they read as they pack it.
+  bool has_gemms_of_halves() const { return is_gpu(); }
+  // GEMMs of few rows are kernels of their own (skinny_gemm.h), which read weights in lines along the K dimension.
+  bool has_skinny_gemm() const { return is_gpu(); }
+  // The attention kernel suits few queries and a long KV cache. A processor's copies keys for many queries.
+  bool has_decode_attention() const { return is_gpu(); }
+  // Kernels run on the processors of the machine, which the ranks there share.
+  bool computes_on_processors() const { return !is_gpu(); }
+  // A recipe may say for which architecture kernels are compiled (device_architecture).
+  bool takes_architecture() const { return is_gpu(); }
+  // What GEMMs multiply operands of a type as, by the names in data sheets ("bf16", "fp8"): as a wider one where the
+  // device has no instruction.
+  std::string multiplied_as(const std::string& operand) const;
 
   // These hold only for the x86 family.
   bool has_avx2() const;    // x86-64-v3 at least: AVX2, FMA, F16C

@@ -2,9 +2,9 @@
 // broken as proofs of origin.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
+#include <mbedtls/md.h>
+
+#include <memory>
 #include <span>
 #include <string>
 
@@ -22,14 +22,14 @@ class MessageDigest {
   std::string hex() const;
 
  private:
-  static constexpr size_t kBlockBytes = 64;
+  struct Release {
+    void operator()(mbedtls_md_context_t* context) const;
+  };
+  using Context = std::unique_ptr<mbedtls_md_context_t, Release>;
+  static Context make_context(const mbedtls_md_info_t* algorithm);
 
-  void add_block(const unsigned char* block);
-
-  Algorithm algorithm_;
-  std::array<uint32_t, 5> state_;  // MD5 has four words
-  std::array<unsigned char, kBlockBytes> block_{};
-  uint64_t bytes_ = 0;
+  const mbedtls_md_info_t* algorithm_;
+  Context context_;
 };
 
 }  // namespace causeway::formats

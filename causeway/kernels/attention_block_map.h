@@ -19,7 +19,7 @@ constexpr uint8_t kAttentionBlockFull = 2;     // every position is allowed
 
 // What follows for a block from the truths that its pairs can have; -1: nothing, pairs have to be looked at.
 CAUSEWAY_INLINE int attention_block_kind(const Range& truth) {
-  return truth.least == 1 ? kAttentionBlockFull : truth.greatest == 0 ? kAttentionBlockEmpty : -1;
+  return truth.low == 1 ? kAttentionBlockFull : truth.high == 0 ? kAttentionBlockEmpty : -1;
 }
 
 // Task `(b * map_heads + h) * query_blocks + q_block` fills one row of the map.

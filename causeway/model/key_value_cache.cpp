@@ -12,7 +12,9 @@ namespace causeway::model {
 
 KeyValueCache::KeyValueCache(const LanguageModel& model, int64_t sequences, int64_t capacity, int64_t block,
                              DType dtype)
-    : sequences_(sequences), capacity_(capacity), heads_first_(!Context::current()->device().target().is_gpu()) {
+    : sequences_(sequences),
+      capacity_(capacity),
+      heads_first_(!Context::current()->device().target().has_decode_attention()) {
   const ModelConfig& config = model.config();
   const int64_t heads = 2 * config.kv_heads, width = config.head_dim;
   for (int64_t i = 0; i < config.layers; ++i) {
@@ -94,7 +96,7 @@ Sight look_back(const Tensor& position, const Tensor& slot, const KeyValueCache:
   return sight;
 }
 
-// A processor's attention kernel copies keys for many queries; for one it is faster to sum products.
+// Where the attention kernel is made for many queries (Target::has_decode_attention).
 Tensor attend_by_sums(const Tensor& q, const KeyValueCache::Layer& cached, const Tensor& positions, const Tensor& slots,
                       const AttentionForm& form) {
   const Dim &sequences = q.size(0), &heads = q.size(2), &width = q.size(3), &groups = cached.keys.size(2);
@@ -119,7 +121,8 @@ Tensor attend_by_sums(const Tensor& q, const KeyValueCache::Layer& cached, const
 
 Tensor attend_to_cache(const Tensor& q, const KeyValueCache::Layer& cached, const Tensor& positions,
                        const Tensor& slots, const AttentionForm& form) {
-  if (!positions.context()->device().target().is_gpu()) return attend_by_sums(q, cached, positions, slots, form);
+  if (!positions.context()->device().target().has_decode_attention())
+    return attend_by_sums(q, cached, positions, slots, form);
   AttentionOptions options;
   options.block_map = false;
   if (form.scale > 0) options.scale = form.scale;

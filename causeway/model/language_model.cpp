@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/model/family.h"
 #include "causeway/model/initial_values.h"
@@ -24,10 +25,9 @@ void require_memory(const ModelConfig& config, const ModelPart& part) {
   const int64_t pieces = part.stages() * weight_pieces(Context::current()->mesh());
   const int64_t bytes = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32)) / pieces;
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
-  constexpr double kGibibyte = 1 << 30;
   throw Error(ErrorKind::kResource,
-              fmt::format("the weights need {:.1f} GiB, and {} has {:.1f} GiB", static_cast<double>(bytes) / kGibibyte,
-                          device.name(), static_cast<double>(device.memory_limit()) / kGibibyte),
+              fmt::format("the weights need {}, and {} has {}", format_bytes(bytes), device.name(),
+                          format_bytes(device.memory_limit())),
               "model", "Choose a smaller model, or a device with more memory.");
 }
 

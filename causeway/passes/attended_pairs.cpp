@@ -222,7 +222,7 @@ class PairCounter {
   }
 
   bool divide(int64_t b, int64_t h, const Rectangle& r) {
-    const Interval attends = bound(b, h, r);
+    const Bounds attends = bound(b, h, r);
     if (attends.is_point()) {
       if (attends.low != 0) attended_ += static_cast<double>(r.rows()) * static_cast<double>(r.columns());
       return true;
@@ -243,7 +243,7 @@ class PairCounter {
     return divide(b, h, first) && divide(b, h, second);
   }
 
-  Interval bound(int64_t b, int64_t h, const Rectangle& r) {
+  Bounds bound(int64_t b, int64_t h, const Rectangle& r) {
     const std::array<std::pair<int64_t, int64_t>, kPositions> positions = {
         {{b, b}, {h, h}, {r.first_query, r.end_query - 1}, {r.first_key, r.end_key - 1}}};
     const Graph& graph = mask_.graph;
@@ -272,8 +272,8 @@ class PairCounter {
   const PositionMask& mask_;
   PointEvaluator points_;
   std::vector<bool> needed_;
-  std::vector<Interval> bounds_;
-  std::vector<Interval> input_bounds_;
+  std::vector<Bounds> bounds_;
+  std::vector<Bounds> input_bounds_;
   std::vector<DType> input_types_;
   int64_t batches_, heads_, queries_, keys_;
   double repeats_;

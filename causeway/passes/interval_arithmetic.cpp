@@ -7,46 +7,41 @@
 namespace causeway::passes {
 namespace {
 
-constexpr Interval kUnknownBool = {0, 1};
+constexpr Bounds kUnknownBool = {0, 1};
 // Doubles hold all integers up to here.
 constexpr double kExactInteger = 9007199254740992.0;
 
-Interval truth(bool certain, bool possible) { return {certain ? 1.0 : 0.0, possible ? 1.0 : 0.0}; }
-
-Interval hull(std::initializer_list<double> values) {
-  const auto [low, high] = std::minmax(values);
-  return {low, high};
-}
+Bounds truth(bool certain, bool possible) { return {certain ? 1.0 : 0.0, possible ? 1.0 : 0.0}; }
 
 // `interval` if every value in it can be told from NaN and from what wraps around.
-Interval representable(DType dtype, const Interval& interval) {
-  if (!interval.is_finite()) return all_values(dtype);
+Bounds representable(DType dtype, const Bounds& interval) {
+  if (!is_finite(interval)) return all_values(dtype);
   if (is_float(dtype)) return interval;
-  const Interval all = all_values(dtype);
+  const Bounds all = all_values(dtype);
   const bool exact = std::max(std::abs(interval.low), std::abs(interval.high)) <= kExactInteger;
   return exact && interval.low >= all.low && interval.high <= all.high ? interval : all;
 }
 
-Interval bound_compare(Op op, const Interval& a, const Interval& b) {
-  if (!a.is_finite() || !b.is_finite()) return kUnknownBool;
+Bounds bound_compare(Op op, const Bounds& a, const Bounds& b) {
+  if (!is_finite(a) || !is_finite(b)) return kUnknownBool;
   switch (op) {
     case Op::kLt:
-      return truth(a.high < b.low, a.low < b.high);
+      return interval_lt(a, b);
     case Op::kLe:
-      return truth(a.high <= b.low, a.low <= b.high);
+      return interval_le(a, b);
     default:
-      return truth(a.is_point() && b.is_point() && a.low == b.low, a.low <= b.high && b.low <= a.high);
+      return interval_eq(a, b);
   }
 }
 
-Interval bound_quotient(DType dtype, const Interval& a, const Interval& b) {
+Bounds bound_quotient(DType dtype, const Bounds& a, const Bounds& b) {
   if (b.low <= 0 && b.high >= 0) return all_values(dtype);
   const auto divide = [&](double x, double y) { return is_float(dtype) ? x / y : std::trunc(x / y); };
-  return hull({divide(a.low, b.low), divide(a.low, b.high), divide(a.high, b.low), divide(a.high, b.high)});
+  return interval_hull(divide(a.low, b.low), divide(a.low, b.high), divide(a.high, b.low), divide(a.high, b.high));
 }
 
 // Of integers, by a positive constant: the remainder has the sign of what is divided.
-Interval bound_remainder(DType dtype, const Interval& a, const Interval& b) {
+Bounds bound_remainder(DType dtype, const Bounds& a, const Bounds& b) {
   if (is_float(dtype) || !b.is_point() || b.low <= 0) return all_values(dtype);
   const double divisor = b.low;
   const bool one_period = std::trunc(a.low / divisor) == std::trunc(a.high / divisor) && (a.low >= 0 || a.high <= 0);
@@ -54,40 +49,40 @@ Interval bound_remainder(DType dtype, const Interval& a, const Interval& b) {
   return {a.low < 0 ? 1 - divisor : 0, a.high > 0 ? divisor - 1 : 0};
 }
 
-Interval bound_logic(Op op, const Interval& a, const Interval& b) {
-  if (op == Op::kAnd) return {std::min(a.low, b.low), std::min(a.high, b.high)};
-  if (op == Op::kOr) return {std::max(a.low, b.low), std::max(a.high, b.high)};
+Bounds bound_logic(Op op, const Bounds& a, const Bounds& b) {
+  if (op == Op::kAnd) return interval_and(a, b);
+  if (op == Op::kOr) return interval_or(a, b);
   if (!a.is_point() || !b.is_point()) return kUnknownBool;
   return truth(a.low != b.low, a.low != b.low);
 }
 
-Interval bound_binary(Op op, DType dtype, const Interval& a, const Interval& b) {
+Bounds bound_binary(Op op, DType dtype, const Bounds& a, const Bounds& b) {
   switch (op) {
     case Op::kAdd:
-      return {a.low + b.low, a.high + b.high};
+      return interval_add(a, b);
     case Op::kSub:
-      return {a.low - b.high, a.high - b.low};
+      return interval_sub(a, b);
     case Op::kMul:
-      return hull({a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high});
+      return interval_mul(a, b);
     case Op::kDiv:
       return bound_quotient(dtype, a, b);
     case Op::kRem:
       return bound_remainder(dtype, a, b);
     case Op::kMax:
-      return {std::max(a.low, b.low), std::max(a.high, b.high)};
+      return interval_max(a, b);
     case Op::kMin:
-      return {std::min(a.low, b.low), std::min(a.high, b.high)};
+      return interval_min(a, b);
     default:
       return all_values(dtype);
   }
 }
 
-Interval bound_unary(Op op, DType dtype, const Interval& x) {
+Bounds bound_unary(Op op, DType dtype, const Bounds& x) {
   switch (op) {
     case Op::kNeg:
-      return {-x.high, -x.low};
+      return interval_neg(x);
     case Op::kAbs:
-      return {x.low > 0 ? x.low : x.high < 0 ? -x.high : 0, std::max(std::abs(x.low), std::abs(x.high))};
+      return interval_abs(x, interval_neg(x));
     case Op::kFloor:
       return {std::floor(x.low), std::floor(x.high)};
     default:
@@ -95,17 +90,17 @@ Interval bound_unary(Op op, DType dtype, const Interval& x) {
   }
 }
 
-Interval bound_cast(DType from, DType to, const Interval& x) {
+Bounds bound_cast(DType from, DType to, const Bounds& x) {
   if (to == DType::kBool) return x.low > 0 || x.high < 0 ? truth(true, true) : truth(false, x.low != 0 || x.high != 0);
   // The interpreter keeps a float's value in any float type.
-  return is_float(to) ? x : Interval{round_to_dtype(to, x.low), round_to_dtype(to, x.high)};
+  return is_float(to) ? x : Bounds{round_to_dtype(to, x.low), round_to_dtype(to, x.high)};
 }
 
 }  // namespace
 
-bool Interval::is_finite() const { return std::isfinite(low) && std::isfinite(high); }
+bool is_finite(const Bounds& bounds) { return std::isfinite(bounds.low) && std::isfinite(bounds.high); }
 
-Interval all_values(DType dtype) {
+Bounds all_values(DType dtype) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   switch (dtype) {
     case DType::kBool:
@@ -123,16 +118,13 @@ Interval all_values(DType dtype) {
   }
 }
 
-Interval bound_elementwise(const Node& node, std::span<const Interval> inputs, std::span<const DType> input_types) {
+Bounds bound_elementwise(const Node& node, std::span<const Bounds> inputs, std::span<const DType> input_types) {
   const DType dtype = node.outputs[0].dtype;
   const OpKind kind = op_info(node.op).kind;
   if (kind == OpKind::kCompare) return bound_compare(node.op, inputs[0], inputs[1]);
-  if (kind == OpKind::kSelect) {
-    if (inputs[0].is_point()) return inputs[0].low != 0 ? inputs[1] : inputs[2];
-    return {std::min(inputs[1].low, inputs[2].low), std::max(inputs[1].high, inputs[2].high)};
-  }
-  for (const Interval& input : inputs)
-    if (!input.is_finite()) return all_values(dtype);
+  if (kind == OpKind::kSelect) return interval_select(inputs[0], inputs[1], inputs[2]);
+  for (const Bounds& input : inputs)
+    if (!is_finite(input)) return all_values(dtype);
   switch (kind) {
     case OpKind::kUnary:
       return representable(dtype, bound_unary(node.op, dtype, inputs[0]));

@@ -5,23 +5,20 @@
 #include <span>
 
 #include "causeway/graph/graph.h"
+#include "causeway/kernels/interval.h"
 
 namespace causeway::passes {
 
-// Every value from low to high. Finite ends exclude NaN; infinite ones exclude nothing.
-struct Interval {
-  double low = 0;
-  double high = 0;
+// What a value can be. Finite ends exclude NaN; infinite ones exclude nothing.
+using Bounds = Interval<double>;
 
-  bool is_point() const { return low == high; }
-  bool is_finite() const;
-};
+bool is_finite(const Bounds& bounds);
 
 // Whatever a value of this type can be: the integers of the type, 0 and 1, or every float and NaN.
-Interval all_values(DType dtype);
+Bounds all_values(DType dtype);
 
 // Holds every value that `node` can take when input k lies in inputs[k]; all_values() for ops without a rule. Wider
 // than necessary where inputs depend on each other. `input_types` are the dtypes of the inputs.
-Interval bound_elementwise(const Node& node, std::span<const Interval> inputs, std::span<const DType> input_types);
+Bounds bound_elementwise(const Node& node, std::span<const Bounds> inputs, std::span<const DType> input_types);
 
 }  // namespace causeway::passes

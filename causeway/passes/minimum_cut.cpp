@@ -1,93 +1,68 @@
 #include "causeway/passes/minimum_cut.h"
 
-#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 
 #include "causeway/base/error.h"
 
 namespace causeway::passes {
+namespace {
 
-MinimumCut::MinimumCut(int32_t vertices) : leaving_(static_cast<size_t>(vertices)) {}
+using FlowTraits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
+struct FlowEdge {
+  int64_t capacity = 0, residual = 0;
+  FlowTraits::edge_descriptor reverse;
+};
+using FlowGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, FlowEdge>;
 
-void MinimumCut::add_edge(int32_t from, int32_t to, int64_t capacity) {
-  leaving_[static_cast<size_t>(from)].push_back(static_cast<int32_t>(edges_.size()));
-  edges_.push_back({to, capacity});
-  leaving_[static_cast<size_t>(to)].push_back(static_cast<int32_t>(edges_.size()));
-  edges_.push_back({from, 0});
-}
-
-// Distances from the source along edges that can take more; whether the sink is among them.
-bool MinimumCut::find_levels(int32_t source, int32_t sink) {
-  level_.assign(leaving_.size(), -1);
-  level_[static_cast<size_t>(source)] = 0;
-  std::vector<int32_t> queue = {source};
-  for (size_t head = 0; head < queue.size(); ++head) {
-    const auto vertex = static_cast<size_t>(queue[head]);
-    for (const int32_t index : leaving_[vertex]) {
-      const Edge& edge = edges_[static_cast<size_t>(index)];
-      int32_t& level = level_[static_cast<size_t>(edge.to)];
-      if (edge.residual == 0 || level >= 0) continue;
-      level = level_[vertex] + 1;
-      queue.push_back(edge.to);
-    }
-  }
-  return level_[static_cast<size_t>(sink)] >= 0;
-}
-
-// Sends what one shortest path can take; 0 when there is none left. A list in place of recursion: paths can be long.
-int64_t MinimumCut::push_along_one_path(int32_t source, int32_t sink) {
-  std::vector<int32_t> path;
-  int32_t vertex = source;
-  while (vertex != sink) {
-    const auto at = static_cast<size_t>(vertex);
-    bool advanced = false;
-    for (; next_[at] < leaving_[at].size(); ++next_[at]) {
-      const int32_t index = leaving_[at][next_[at]];
-      const Edge& edge = edges_[static_cast<size_t>(index)];
-      if (edge.residual == 0 || level_[static_cast<size_t>(edge.to)] != level_[at] + 1) continue;
-      path.push_back(index);
-      vertex = edge.to;
-      advanced = true;
-      break;
-    }
-    if (advanced) continue;
-    if (path.empty()) return 0;
-    vertex = edges_[static_cast<size_t>(path.back() ^ 1)].to;
-    path.pop_back();
-    ++next_[static_cast<size_t>(vertex)];
-  }
-  int64_t flow = kUncuttable;
-  for (const int32_t index : path) flow = std::min(flow, edges_[static_cast<size_t>(index)].residual);
-  for (const int32_t index : path) {
-    edges_[static_cast<size_t>(index)].residual -= flow;
-    edges_[static_cast<size_t>(index ^ 1)].residual += flow;
-  }
-  return flow;
-}
-
-std::vector<bool> MinimumCut::sink_side(int32_t source, int32_t sink) {
-  int64_t total = 0;
-  while (find_levels(source, sink)) {
-    next_.assign(leaving_.size(), 0);
-    while (const int64_t flow = push_along_one_path(source, sink)) {
-      total += flow;
-      CAUSEWAY_CHECK(total < kUncuttable, "every cut takes an edge that may not be cut");
-    }
-  }
-  // What can still send to the sink: backward along edges that can take more.
-  std::vector<bool> reaches(leaving_.size());
-  reaches[static_cast<size_t>(sink)] = true;
-  std::vector<int32_t> pending = {sink};
+// Vertices that edges which `passes` accepts lead to from `start`, itself included.
+template <class Passes>
+std::vector<bool> reached_from(const FlowGraph& graph, int32_t start, const Passes& passes) {
+  std::vector<bool> reached(num_vertices(graph));
+  reached[static_cast<size_t>(start)] = true;
+  std::vector<size_t> pending = {static_cast<size_t>(start)};
   while (!pending.empty()) {
-    const auto vertex = static_cast<size_t>(pending.back());
+    const size_t vertex = pending.back();
     pending.pop_back();
-    for (const int32_t index : leaving_[vertex]) {
-      const auto from = static_cast<size_t>(edges_[static_cast<size_t>(index)].to);
-      if (reaches[from] || edges_[static_cast<size_t>(index ^ 1)].residual == 0) continue;
-      reaches[from] = true;
-      pending.push_back(static_cast<int32_t>(from));
+    for (const auto& edge : boost::make_iterator_range(out_edges(vertex, graph))) {
+      const size_t next = target(edge, graph);
+      if (reached[next] || !passes(graph[edge])) continue;
+      reached[next] = true;
+      pending.push_back(next);
     }
   }
-  return reaches;
+  return reached;
+}
+
+}  // namespace
+
+std::vector<bool> MinimumCut::sink_side(int32_t source, int32_t sink) const {
+  int64_t cuttable = 0;
+  for (const Edge& edge : edges_)
+    if (edge.capacity != kUncuttable) cuttable += edge.capacity;
+  CAUSEWAY_CHECK(cuttable < kUncuttable, "capacities of {} in all", cuttable);
+  const int64_t uncuttable = cuttable + 1;  // more than any cut that does without
+  FlowGraph graph(static_cast<size_t>(vertices_));
+  for (const Edge& edge : edges_) {
+    const auto from = static_cast<size_t>(edge.from), to = static_cast<size_t>(edge.to);
+    const auto forward = boost::add_edge(from, to, graph).first, reverse = boost::add_edge(to, from, graph).first;
+    graph[forward].capacity = edge.capacity == kUncuttable ? uncuttable : edge.capacity;
+    graph[forward].reverse = reverse;
+    graph[reverse].reverse = forward;
+  }
+  CAUSEWAY_CHECK(
+      !reached_from(graph, source,
+                    [&](const FlowEdge& edge) { return edge.capacity == uncuttable; })[static_cast<size_t>(sink)],
+      "every cut takes an edge that may not be cut");
+
+  std::vector<FlowTraits::edge_descriptor> predecessors(num_vertices(graph));
+  std::vector<boost::default_color_type> colors(num_vertices(graph));
+  std::vector<int32_t> distances(num_vertices(graph));
+  boykov_kolmogorov_max_flow(graph, get(&FlowEdge::capacity, graph), get(&FlowEdge::residual, graph),
+                             get(&FlowEdge::reverse, graph), predecessors.data(), colors.data(), distances.data(),
+                             get(boost::vertex_index, graph), static_cast<size_t>(source), static_cast<size_t>(sink));
+  // What can still send to the sink: against edges that can take more.
+  return reached_from(graph, sink, [&](const FlowEdge& edge) { return graph[edge.reverse].residual > 0; });
 }
 
 }  // namespace causeway::passes

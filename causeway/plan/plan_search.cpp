@@ -9,13 +9,13 @@
 #include <optional>
 #include <utility>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/base/thread_pool.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/plan/pipeline_plan.h"
 #include "causeway/program/context.h"
-#include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/training_step.h"
 
@@ -132,8 +132,7 @@ class PlanSearch {
     for (const Try& one : tries_)
       if (bytes(one) > 0 && (least == nullptr || bytes(one) < bytes(*least))) least = &one;
     const Recipe::MeshSizes& mesh = least->mesh;
-    return fmt::format("{} a device{}, on dp {}, fsdp {}, cp {}, tp {}, pp {}",
-                       train::format_bytes(static_cast<uint64_t>(bytes(*least))),
+    return fmt::format("{} a device{}, on dp {}, fsdp {}, cp {}, tp {}, pp {}", format_bytes(bytes(*least)),
                        is_state ? " for weights and moments alone" : "", mesh.dp, mesh.fsdp, mesh.cp, mesh.tp, mesh.pp);
   }
 
@@ -223,11 +222,10 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
   PlanSearch search(recipe, machine, meshes, progress);
   std::vector<StepPlan> plans = search.run();
   if (plans.empty()) {
-    throw Error(
-        ErrorKind::kResource,
-        fmt::format("no mesh of size {} has memory for the step: the least is {}, and {} has {}", devices,
-                    search.least(), machine.product, train::format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
-        "-n", "Use more devices, or a shorter data.sequence_length.");
+    throw Error(ErrorKind::kResource,
+                fmt::format("no mesh of size {} has memory for the step: the least is {}, and {} has {}", devices,
+                            search.least(), machine.product, format_bytes(machine.memory_bytes)),
+                "-n", "Use more devices, or a shorter data.sequence_length.");
   }
   return plans;
 }

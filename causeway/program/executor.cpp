@@ -89,8 +89,7 @@ void Executor::exchange(const Collectives& collectives, Communicator& group, Dev
   } else {
     group.in_one(run_calls);
   }
-  // A processor has done them.
-  if (!device_.target().is_gpu()) communicators_->progress().end_collectives(calls.size());
+  if (!device_.target().runs_asynchronously()) communicators_->progress().end_collectives(calls.size());
 }
 
 void Executor::exchange(const StageMessage& message, DeviceQueue queue, std::span<void* const> addresses) const {
@@ -101,7 +100,7 @@ void Executor::exchange(const StageMessage& message, DeviceQueue queue, std::spa
   void* const data = addresses[static_cast<size_t>(message.holding.buffer)];
   const Message end{channel.peer, message.stream, message.count, message.dtype};
   message.sends ? channel.communicator.send(end, data, queue) : channel.communicator.receive(end, data, queue);
-  if (!device_.target().is_gpu()) communicators_->progress().end_collectives();
+  if (!device_.target().runs_asynchronously()) communicators_->progress().end_collectives();
 }
 
 // Groups are made by all ranks in the order in which their programs name them.

@@ -106,7 +106,7 @@ class InstructionList {
 }  // namespace
 
 ScheduleOptions default_schedule(const Target& target) {
-  return target.is_gpu() ? ScheduleOptions{kWorthASignal, kBucketBytes} : ScheduleOptions{};
+  return target.runs_asynchronously() ? ScheduleOptions{kWorthASignal, kBucketBytes} : ScheduleOptions{};
 }
 
 InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, const std::vector<Copy>& copies,

@@ -90,9 +90,8 @@ Graph Step::with_cast_weights(Compiled& compiled) const {
     never_change[i] = !compiled.captured[i - compiled.argument_count].lies_in_halves() &&
                       std::none_of(compiled.traced.assignments.begin(), compiled.traced.assignments.end(),
                                    [&](const Assignment& assignment) { return assignment.target == inputs[i]; });
-  // A GPU's GEMMs of few rows (skinny_gemm.h) take weights in lines along what is summed, others either way.
   NarrowedWeights narrowed =
-      narrow_weights(compiled.traced, never_change, compute, context_->device().target().is_gpu());
+      narrow_weights(compiled.traced, never_change, compute, context_->device().target().has_skinny_gemm());
   for (const NarrowedWeights::Source& source : narrowed.sources)
     compiled.captured.push_back(
         options_.casts->cast(compiled.captured[source.input - compiled.argument_count], compute, source.transposed));

@@ -3,13 +3,13 @@
 #include <sched.h>
 
 #include <cstdlib>
-#include <functional>
 #include <optional>
 
 #include "causeway/base/error.h"
 #include "causeway/communicator/mesh_communicators.h"
 #include "causeway/communicator/mpi_communicator.h"
 #include "causeway/communicator/mpi_launch.h"
+#include "causeway/device/open_device.h"
 
 namespace causeway::train {
 namespace {
@@ -47,30 +47,6 @@ void take_share_of_processors(const std::optional<MpiLaunch>& launch) {
 
 }  // namespace
 
-std::string device_of_process(const std::string& device, const std::optional<MpiLaunch>& launch,
-                              const std::string& architecture, const DeviceLibraries& libraries) {
-  if (!launch || !launch->local_rank) return device;
-  const std::string_view driver = architecture.empty() ? "" : gpu_architecture(architecture).driver;
-  const auto numbered = [&](const std::string& name, const std::function<int()>& count) -> std::string {
-    if (device != name && (device != "auto" || (!driver.empty() && driver != name))) return "";
-    int devices = 0;
-    try {
-      devices = count();
-    } catch (const Error&) {  // whoever opens it says why
-    }
-    if (devices <= 1) return "";
-    if (*launch->local_rank >= devices)
-      throw Error(
-          ErrorKind::kInvalidArgument,
-          fmt::format("this machine has {} GPUs, and process {} on it has none left", devices, *launch->local_rank + 1),
-          "device", "Start no more processes on a machine than it has GPUs.");
-    return fmt::format("{}:{}", name, *launch->local_rank);
-  };
-  std::string chosen = numbered("cuda", [&] { return CudaDevice::count(libraries.cuda); });
-  if (chosen.empty()) chosen = numbered("hip", [&] { return HipDevice::count(libraries.hip); });
-  return chosen.empty() ? device : chosen;
-}
-
 std::shared_ptr<Context> open_run_context(const Recipe& recipe, StartTimes& start) {
   require_expected_processes();
   const std::optional<MpiLaunch> launch = find_mpi_launch();
@@ -83,8 +59,9 @@ std::shared_ptr<Context> open_run_context(const Recipe& recipe, StartTimes& star
     return context;
   }
   take_share_of_processors(launch);
-  std::shared_ptr<Device> device =
-      open_device(device_of_process(recipe.device, launch, recipe.device_architecture), {}, recipe.device_architecture);
+  std::shared_ptr<Device> device = open_device(
+      device_of_local_rank(recipe.device, launch ? launch->local_rank : std::nullopt, recipe.device_architecture), {},
+      recipe.device_architecture);
   start.end_of("device");
   std::unique_ptr<Communicator> processes = open_mpi(device);
   start.end_of("processes");

@@ -58,9 +58,9 @@ uint64_t peak_resident_bytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-// Memory in use at most: the device's own, or the process's where the device is the processor.
+// Memory in use at most: the device's own, or the process's.
 uint64_t peak_bytes(const Device& device) {
-  return device.target().is_gpu() ? static_cast<uint64_t>(device.peak_bytes()) : peak_resident_bytes();
+  return device.target().has_own_memory() ? static_cast<uint64_t>(device.peak_bytes()) : peak_resident_bytes();
 }
 
 // A step that was begun, and when it is finished, as what happens after it sees it.
@@ -368,7 +368,7 @@ class Trainer {
     step.report.source_epochs = source_epochs(*data_, position_.data_cursor);
     const Device& device = step_->context().device();
     step.report.memory_bytes = peak_bytes(device);
-    if (!device.target().is_gpu()) return;
+    if (!device.target().has_own_memory()) return;
     step.report.reserved_bytes = static_cast<uint64_t>(device.peak_reserved_bytes());
     // The driver takes its time to answer.
     if (steps_taken_++ % kStepsBetweenAsking == 2 || occupied_bytes_ == 0)

@@ -100,6 +100,17 @@ TEST(Architecture, NothingButTestsRunsTheReferenceInterpreter) {
   }
 }
 
+// What the stages above need to know of a device, Target and Device say by name (device/target.h, device/device.h).
+TEST(Architecture, NothingOfAModelOrItsTrainingAsksWhatADeviceIs) {
+  const std::regex asked(
+      R"(\bis_gpu\b|\bVendor::|\bFamily::k(X86|Nvptx|Amdgpu|Emulator)\b|\.architecture\(\)|)"
+      R"(\b(Cpu|Gpu|Cuda|Hip|Emulator)Device\b|\bGpuMemoryPool\b|device/(cpu/cpu_device|cuda/|hip/|emulator/|gpu_device))");
+  for (const std::string folder : {"tensor", "model", "data", "generate", "evaluation", "train"})
+    for (const fs::path& file : files_under(kRoot / "causeway" / folder, {".h", ".cpp"}))
+      for (const std::string& line : lines_of(file))
+        EXPECT_FALSE(std::regex_search(line, asked)) << path_in_tree(file) << ": " << line;
+}
+
 // A model family is known to its own file, as the default, and to the table that leads names of the field to ours.
 TEST(Architecture, NothingButItsFileNamesAModelFamily) {
   const std::regex name(R"re("(gemma2|llama|mistral|mpt|olmo2|qwen2|qwen3)")re");

@@ -29,5 +29,26 @@ TEST(ByteSizeTest, WhatIsNoneIsNamed) {
   }
 }
 
+TEST(ByteSizeTest, IsWrittenInTheUnitThatSuits) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(512), "512 B");
+  EXPECT_EQ(format_bytes(1000), "0.98 KiB");
+  EXPECT_EQ(format_bytes(int64_t{13} << 30), "13 GiB");
+  EXPECT_EQ(format_bytes((int64_t{13} << 30) + 1), "13.0 GiB");
+  EXPECT_EQ(format_bytes(int64_t{130} << 30 | 1), "130 GiB");
+  EXPECT_EQ(format_bytes(INT64_MAX), "8 EiB");
+  EXPECT_EQ(format_gib(50 << 20), "0.05 GiB");
+  EXPECT_EQ(format_gib(int64_t{24} << 30, 1), "24.0 GiB");
+}
+
+// Names of workloads in stored results.
+TEST(ByteSizeTest, IsWrittenExactlyWhereItIsAName) {
+  EXPECT_EQ(exact_bytes(0), "0 B");
+  EXPECT_EQ(exact_bytes(100), "100 B");
+  EXPECT_EQ(exact_bytes(1500 << 10), "1500 KiB");
+  EXPECT_EQ(exact_bytes(16 << 20), "16 MiB");
+  EXPECT_EQ(exact_bytes(int64_t{1} << 40), "1024 GiB");
+}
+
 }  // namespace
 }  // namespace causeway

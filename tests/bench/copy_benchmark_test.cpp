@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
-#include "causeway/train/log/progress_line.h"
 #include "tests/bench/processor.h"
 
 namespace causeway::bench {
@@ -42,7 +42,7 @@ void expect_right_stream(Device& device, int64_t elements) {
     EXPECT_TRUE(m.correct) << m.workload << ": " << m.check;
     EXPECT_EQ(m.benchmark, "copy");
     EXPECT_EQ(m.group, "BabelStream");
-    EXPECT_EQ(m.workload, names[i] + format_bytes(static_cast<uint64_t>(4 * elements)));
+    EXPECT_EQ(m.workload, names[i] + exact_bytes(4 * elements));
     EXPECT_EQ(m.work, arrays[i] * 4 * static_cast<double>(elements));
     EXPECT_EQ(m.unit, "GB/s");
     EXPECT_EQ(m.statistic, Statistic::kMinimum);
@@ -105,7 +105,7 @@ TEST(CopyBenchmark, BothWaysToCopyAreRight) {
     EXPECT_EQ(measurements[1].provider, "Causeway loop");
     for (const Measurement& m : measurements) {
       EXPECT_TRUE(m.correct) << m.provider << ": " << m.check;
-      EXPECT_EQ(m.workload, "copy " + format_bytes(static_cast<uint64_t>(bytes)));
+      EXPECT_EQ(m.workload, "copy " + exact_bytes(bytes));
       EXPECT_EQ(m.work, 2.0 * static_cast<double>(bytes));
       EXPECT_EQ(m.size, static_cast<double>(bytes));
       EXPECT_EQ(m.unit, "GB/s");

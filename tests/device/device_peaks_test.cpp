@@ -50,9 +50,9 @@ TEST(DevicePeaks, GuessesNothing) {
   EXPECT_FALSE(find_device_peak("NVIDIA H100 80GB HBM3 MIG 1g.10gb"));
   EXPECT_FALSE(find_device_peak("NVIDIA H300"));
   EXPECT_FALSE(find_device_peak("AMD EPYC 9654"));
-  EXPECT_EQ(why_no_peak("NVIDIA H300", false), "No datasheet peak is on record for NVIDIA H300.");
-  EXPECT_EQ(why_no_peak("", false), "No datasheet peak is on record for this device.");
-  EXPECT_EQ(why_no_peak("AMD EPYC 9654", true),
+  EXPECT_EQ(why_no_peak("NVIDIA H300", gpu_target("sm_90a")), "No datasheet peak is on record for NVIDIA H300.");
+  EXPECT_EQ(why_no_peak("", gpu_target("gfx942")), "No datasheet peak is on record for this device.");
+  EXPECT_EQ(why_no_peak("AMD EPYC 9654", Target()),
             "No peak is given for a processor: it follows from the clock under full vector load, which makers do not "
             "state.");
 }

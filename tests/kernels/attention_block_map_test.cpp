@@ -40,13 +40,13 @@ const std::vector<Operation>& operations() {
       {"add", range_add, [](int64_t a, int64_t b) { return a + b; }},
       {"sub", range_sub, [](int64_t a, int64_t b) { return a - b; }},
       {"mul", range_mul, [](int64_t a, int64_t b) { return a * b; }},
-      {"min", range_min, [](int64_t a, int64_t b) { return std::min(a, b); }},
-      {"max", range_max, [](int64_t a, int64_t b) { return std::max(a, b); }},
-      {"lt", range_lt, [](int64_t a, int64_t b) -> int64_t { return a < b; }},
-      {"le", range_le, [](int64_t a, int64_t b) -> int64_t { return a <= b; }},
-      {"eq", range_eq, [](int64_t a, int64_t b) -> int64_t { return a == b; }},
-      {"and", range_and, [](int64_t a, int64_t b) { return a & b; }, true},
-      {"or", range_or, [](int64_t a, int64_t b) { return a | b; }, true},
+      {"min", interval_min<int64_t>, [](int64_t a, int64_t b) { return std::min(a, b); }},
+      {"max", interval_max<int64_t>, [](int64_t a, int64_t b) { return std::max(a, b); }},
+      {"lt", interval_lt<int64_t>, [](int64_t a, int64_t b) -> int64_t { return a < b; }},
+      {"le", interval_le<int64_t>, [](int64_t a, int64_t b) -> int64_t { return a <= b; }},
+      {"eq", interval_eq<int64_t>, [](int64_t a, int64_t b) -> int64_t { return a == b; }},
+      {"and", interval_and<int64_t>, [](int64_t a, int64_t b) { return a & b; }, true},
+      {"or", interval_or<int64_t>, [](int64_t a, int64_t b) { return a | b; }, true},
       {"xor", range_xor, [](int64_t a, int64_t b) { return a ^ b; }, true},
   };
   return all;
@@ -60,27 +60,28 @@ TEST(MaskRanges, AreThoseOfEveryPairOfNumbers) {
       const int64_t least = operation.of_truths ? 0 : -6, greatest = operation.of_truths ? 1 : 6;
       const Range a = random_range(random, least, greatest), b = random_range(random, least, greatest);
       std::vector<int64_t> results;
-      for (int64_t x = a.least; x <= a.greatest; ++x)
-        for (int64_t y = b.least; y <= b.greatest; ++y) results.push_back(operation.of_numbers(x, y));
+      for (int64_t x = a.low; x <= a.high; ++x)
+        for (int64_t y = b.low; y <= b.high; ++y) results.push_back(operation.of_numbers(x, y));
       const Range range = operation.of_ranges(a, b);
-      EXPECT_EQ(range.least, *std::min_element(results.begin(), results.end())) << operation.name;
-      EXPECT_EQ(range.greatest, *std::max_element(results.begin(), results.end())) << operation.name;
+      EXPECT_EQ(range.low, *std::min_element(results.begin(), results.end())) << operation.name;
+      EXPECT_EQ(range.high, *std::max_element(results.begin(), results.end())) << operation.name;
     }
 }
 
 TEST(MaskRanges, OfWhatMayNotFitIsEverything) {
-  const Range most = {kAnyInt32.greatest, kAnyInt32.greatest};
-  EXPECT_EQ(range_add(most, {0, 1}).least, kAnyInt32.least);
-  EXPECT_EQ(range_mul(kAnyInt32, kAnyInt32).greatest, kAnyInt32.greatest);
-  EXPECT_EQ(range_neg(kAnyInt32).least, kAnyInt32.least);
+  const Range most = {kAnyInt32.high, kAnyInt32.high};
+  EXPECT_EQ(range_add(most, {0, 1}).low, kAnyInt32.low);
+  EXPECT_EQ(range_mul(kAnyInt32, kAnyInt32).high, kAnyInt32.high);
+  EXPECT_EQ(range_neg(kAnyInt32).low, kAnyInt32.low);
 }
 
 TEST(MaskRanges, AConditionThatIsKnownChooses) {
-  const Range known = range_select({1, 1}, {2, 3}, {5, 7}), unknown = range_select({0, 1}, {2, 3}, {5, 7});
-  EXPECT_EQ(known.greatest, 3);
-  EXPECT_EQ(range_select({0, 0}, {2, 3}, {5, 7}).least, 5);
-  EXPECT_EQ(unknown.least, 2);
-  EXPECT_EQ(unknown.greatest, 7);
+  const Range known = interval_select<int64_t>({1, 1}, {2, 3}, {5, 7}),
+              unknown = interval_select<int64_t>({0, 1}, {2, 3}, {5, 7});
+  EXPECT_EQ(known.high, 3);
+  EXPECT_EQ(interval_select<int64_t>({0, 0}, {2, 3}, {5, 7}).low, 5);
+  EXPECT_EQ(unknown.low, 2);
+  EXPECT_EQ(unknown.high, 7);
 }
 
 constexpr int64_t kMarks = 180;  // of a sequence; more positions than there are read the last one
@@ -92,16 +93,16 @@ TEST(MaskRanges, OfElementsAreThoseOfAllThatAreLookedAt) {
   const auto size = static_cast<int64_t>(row.size());
   for (int round = 0; round < 300; ++round) {
     const Range index = random_range(random, 0, size - 1), range = range_of_elements(row.data(), index, size);
-    if (index.greatest - index.least >= 256) {
-      EXPECT_EQ(range.greatest, kAnyInt32.greatest);
+    if (index.high - index.low >= 256) {
+      EXPECT_EQ(range.high, kAnyInt32.high);
       continue;
     }
-    const auto [least, greatest] = std::minmax_element(row.begin() + index.least, row.begin() + index.greatest + 1);
-    EXPECT_EQ(range.least, *least) << index.least << " to " << index.greatest;
-    EXPECT_EQ(range.greatest, *greatest) << index.least << " to " << index.greatest;
+    const auto [least, greatest] = std::minmax_element(row.begin() + index.low, row.begin() + index.high + 1);
+    EXPECT_EQ(range.low, *least) << index.low << " to " << index.high;
+    EXPECT_EQ(range.high, *greatest) << index.low << " to " << index.high;
   }
-  EXPECT_EQ(range_of_elements(row.data(), {-1, 3}, size).least, kAnyInt32.least);
-  EXPECT_EQ(range_of_elements(row.data(), {size - 1, size}, size).least, kAnyInt32.least);
+  EXPECT_EQ(range_of_elements(row.data(), {-1, 3}, size).low, kAnyInt32.low);
+  EXPECT_EQ(range_of_elements(row.data(), {size - 1, size}, size).low, kAnyInt32.low);
   EXPECT_TRUE(is_one_index({2, 2}, 3));
   for (const Range& index : {Range{3, 3}, Range{-1, -1}, Range{1, 2}}) EXPECT_FALSE(is_one_index(index, 3));
 }

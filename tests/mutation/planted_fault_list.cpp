@@ -17,6 +17,7 @@ constexpr std::string_view kHopperJoint = "causeway/kernels/gpu/attention_hopper
 constexpr std::string_view kHopperOrder = "causeway/kernels/gpu/attention_hopper_order.h";
 constexpr std::string_view kHopperTile = "causeway/kernels/gpu/attention_hopper_tile.h";
 constexpr std::string_view kBlockMap = "causeway/kernels/gpu/attention_block_map.h";
+constexpr std::string_view kInterval = "causeway/kernels/interval.h";
 constexpr std::string_view kMaskRanges = "causeway/kernels/mask_ranges.h";
 constexpr std::string_view kGemm = "causeway/kernels/gpu/gemm.h";
 constexpr std::string_view kCdnaGemm = "causeway/kernels/gpu/gemm_cdna.h";
@@ -210,9 +211,9 @@ constexpr PlantedFault kFaults[] = {
      "Devices/CdnaGemm.NoRacesAndNoAccessOutsideOfMemory/emulator_gfx942"},
     {"block_map_last_key", "block maps: the last key of a block is not asked about", kBlockMap, "s_end(own) - 1}",
      "s_end(own) - 2}", "kernels_tests", "Devices/BlockMaps.OfLongRows/emulator_sm_90a"},
-    {"mask_range_equal", "block maps: what may be as great counts as less", kMaskRanges,
-     "a.greatest < b.least ? 1 : 0, a.least < b.greatest", "a.greatest <= b.least ? 1 : 0, a.least < b.greatest",
-     "kernels_tests", "Devices/BlockMaps.OfRandomMasks/emulator_gfx942"},
+    {"mask_range_equal", "block maps: what may be as great counts as less", kInterval,
+     "a.high < b.low ? T{1} : T{0}, a.low < b.high", "a.high <= b.low ? T{1} : T{0}, a.low < b.high", "kernels_tests",
+     "Devices/BlockMaps.OfRandomMasks/emulator_gfx942"},
     {"block_map_lost_element",
      "Maps of blocks: of the elements that a mask reads the first is taken to be the greatest", kMaskRanges,
      "greatest = element > greatest ? element : greatest;", "greatest = *first;", "kernels_tests",

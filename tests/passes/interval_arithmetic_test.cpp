@@ -82,17 +82,17 @@ TEST(IntervalArithmetic, HoldsEveryResult) {
     // Intervals from one value of the grid to another.
     for_each_index(grid, [&](const std::vector<size_t>& low) {
       for_each_index(grid, [&](const std::vector<size_t>& high) {
-        std::vector<Interval> inputs;
+        std::vector<Bounds> inputs;
         for (size_t k = 0; k < arity; ++k) {
           if (low[k] > high[k]) return;
           inputs.push_back({grid[k][low[k]], grid[k][high[k]]});
         }
-        const Interval bound = bound_elementwise(node, inputs, types);
+        const Bounds bound = bound_elementwise(node, inputs, types);
         for (const auto& [at, result] : results) {
           bool within = true;
           for (size_t k = 0; k < arity; ++k) within = within && low[k] <= at[k] && at[k] <= high[k];
           if (!within) continue;
-          const bool held = std::isnan(result) ? !bound.is_finite() : bound.low <= result && result <= bound.high;
+          const bool held = std::isnan(result) ? !is_finite(bound) : bound.low <= result && result <= bound.high;
           ASSERT_TRUE(held) << op_name(c.op) << " " << dtype_name(c.dtype) << ": " << result << " is not between "
                             << bound.low << " and " << bound.high;
         }
@@ -102,11 +102,11 @@ TEST(IntervalArithmetic, HoldsEveryResult) {
 }
 
 TEST(IntervalArithmetic, IsTightWhereMasksNeedIt) {
-  const auto bound = [](Op op, DType dtype, const std::vector<Interval>& inputs) {
+  const auto bound = [](Op op, DType dtype, const std::vector<Bounds>& inputs) {
     const Graph graph = graph_of({op, dtype}, inputs.size());
     std::vector<DType> types;
     for (const Value input : graph.node(graph.outputs[0]).inputs) types.push_back(graph.dtype(input));
-    const Interval found = bound_elementwise(graph.node(graph.outputs[0]), inputs, types);
+    const Bounds found = bound_elementwise(graph.node(graph.outputs[0]), inputs, types);
     return std::pair(found.low, found.high);
   };
   using Ends = std::pair<double, double>;

@@ -49,11 +49,9 @@ TEST_F(DeviceArchitecture, TheDriverIsGivenKernelsOfIt) {
 // Two GPUs of each vendor.
 TEST_F(DeviceArchitecture, ProcessesShareTheGpusOfTheVendorThatHasIt) {
   driver_ = StandIn();
-  MpiLaunch launch;
-  launch.local_rank = 1;
   const DeviceLibraries libraries = {CAUSEWAY_CUDA_STAND_IN, {CAUSEWAY_HIP_STAND_IN}};
   const auto device = [&](const std::string& name, const std::string& architecture) {
-    return device_of_process(name, launch, architecture, libraries);
+    return device_of_local_rank(name, 1, architecture, libraries);
   };
   EXPECT_EQ(device("auto", ""), "cuda:1");
   EXPECT_EQ(device("auto", "sm_80"), "cuda:1");

@@ -1,6 +1,12 @@
 #include "causeway/bench/results/inference.h"
 
 #include <algorithm>
+#include <boost/math/distributions/chi_squared.hpp>
+#include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
+#include <boost/math/special_functions/digamma.hpp>
+#include <boost/math/special_functions/trigamma.hpp>
+#include <boost/math/tools/roots.hpp>
 #include <cmath>
 
 #include "causeway/base/error.h"
@@ -10,37 +16,31 @@ namespace causeway::bench {
 namespace {
 
 constexpr size_t kFewestToShare = 10;
-constexpr double kManyDegreesOfFreedom = 1e5;
-// Of a standard normal variable squared.
-constexpr double kMedianOfSquare = 0.454936423119573;
-// The most that the square of a step counts, in variances; and the mean of a standard normal variable's squares then.
+// The most that the square of a step counts, in variances.
 constexpr double kMostOfSquare = 4;
-constexpr double kMeanOfSquare = 0.920536925636323;
-// From here on the asymptotic series below are exact to 1e-12.
-constexpr double kSeriesFrom = 10;
 
-double digamma(double x) {
-  double sum = 0;
-  for (; x < kSeriesFrom; x += 1) sum -= 1 / x;
-  const double y = 1 / (x * x);
-  return sum + std::log(x) - 0.5 / x - y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y / 132))));
-}
+using boost::math::digamma;
+using boost::math::trigamma;
 
-double trigamma(double x) {
-  double sum = 0;
-  for (; x < kSeriesFrom; x += 1) sum += 1 / (x * x);
-  const double y = 1 / (x * x);
-  return sum + 1 / x + y / 2 + y / x * (1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * 5 / 66))));
+// Of a standard normal variable squared.
+double median_of_square() { return quantile(boost::math::chi_squared(1), 0.5); }
+// Of the lesser of a standard normal variable's square and kMostOfSquare.
+double mean_of_bounded_square() {
+  const boost::math::normal normal;
+  const double bound = std::sqrt(kMostOfSquare);
+  const double beyond = 2 * cdf(complement(normal, bound));
+  return 1 - beyond - 2 * bound * pdf(normal, bound) + kMostOfSquare * beyond;
 }
 
 // The x in [low, high] where a decreasing function falls to `value`, or the nearer end.
 template <typename Function>
 double where_falls_to(double value, double low, double high, const Function& function) {
-  for (int i = 0; i < 200 && high - low > 1e-12 * high; ++i) {
-    const double middle = (low + high) / 2;
-    (function(middle) > value ? low : high) = middle;
-  }
-  return (low + high) / 2;
+  if (!(function(low) > value)) return low;
+  if (!(function(high) < value)) return high;
+  constexpr int kBits = 40;  // 1e-12
+  const auto [below, above] = boost::math::tools::bisect([&](double x) { return function(x) - value; }, low, high,
+                                                         boost::math::tools::eps_tolerance<double>(kBits));
+  return (below + above) / 2;
 }
 
 // The x above 0 where a decreasing function falls to `value`; 0 where it is not above it there. `guess`: above 0.
@@ -51,41 +51,9 @@ double root_above_0(double value, double guess, const Function& function) {
   return where_falls_to(value, 0, guess, function);
 }
 
-// The continued fraction of the regularised incomplete beta function, by Lentz's method; quick for
-// x < (a + 1) / (a + b + 2).
-double incomplete_beta_fraction(double a, double b, double x) {
-  constexpr double kTiny = 1e-300;
-  const auto away_from_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
-  double c = 1;
-  double d = 1 / away_from_zero(1 - (a + b) * x / (a + 1));
-  double result = d;
-  for (int i = 1; i <= 10'000; ++i) {
-    const double m = i;
-    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-    d = 1 / away_from_zero(1 + even * d);
-    c = away_from_zero(1 + even / c);
-    result *= d * c;
-    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-    d = 1 / away_from_zero(1 + odd * d);
-    c = away_from_zero(1 + odd / c);
-    result *= d * c;
-    if (std::abs(d * c - 1) < 1e-15) break;
-  }
-  return result;
-}
-
 double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return percentile(values, 0.5);
-}
-
-double incomplete_beta(double a, double b, double x) {
-  if (x <= 0) return 0;
-  if (x >= 1) return 1;
-  const double front =
-      std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x));
-  if (x < (a + 1) / (a + b + 2)) return front * incomplete_beta_fraction(a, b, x) / a;
-  return 1 - front * incomplete_beta_fraction(b, a, 1 - x) / b;
 }
 
 }  // namespace
@@ -93,11 +61,7 @@ double incomplete_beta(double a, double b, double x) {
 double student_t_quantile(double tail, double degrees_of_freedom) {
   CAUSEWAY_CHECK(tail > 0 && tail < 0.5 && degrees_of_freedom >= 1, "tail {}, {} degrees of freedom", tail,
                  degrees_of_freedom);
-  const double n = std::min(degrees_of_freedom, kManyDegreesOfFreedom);
-  const auto tail_beyond = [n](double t) { return 0.5 * incomplete_beta(n / 2, 0.5, n / (n + t * t)); };
-  double high = 1;
-  while (tail_beyond(high) > tail) high *= 2;
-  return where_falls_to(tail, 0, high, tail_beyond);
+  return quantile(complement(boost::math::students_t(degrees_of_freedom), tail));
 }
 
 std::vector<Variance> moderate_variances(const std::vector<Variance>& variances) {
@@ -118,7 +82,7 @@ std::vector<Variance> moderate_variances(const std::vector<Variance>& variances)
   }
   double observed = 0;
   for (const double log : logs) observed += (log - mean) * (log - mean) / (count - 1);
-  const double half = where_falls_to(observed - expected, 1e-3, freedom / 2, trigamma);
+  const double half = where_falls_to(observed - expected, 1e-3, freedom / 2, [](double x) { return trigamma(x); });
   const double shared = std::exp(mean + digamma(half) - std::log(half));
   std::vector<Variance> moderated;
   for (const Variance& v : variances) {
@@ -137,7 +101,7 @@ double excess_variance(const std::vector<double>& differences, const std::vector
       squares.push_back((differences[i] - centre) * (differences[i] - centre) / (expected[i] + excess));
     return median_of(squares);
   };
-  return root_above_0(kMedianOfSquare, expected.front(), median_square);
+  return root_above_0(median_of_square(), expected.front(), median_square);
 }
 
 ExcessVariance excess_variance_of_steps(const std::vector<double>& steps, const std::vector<double>& expected) {
@@ -150,7 +114,7 @@ ExcessVariance excess_variance_of_steps(const std::vector<double>& steps, const 
       mean += std::min(steps[i] * steps[i] / (expected[i] + excess), kMostOfSquare) / count;
     return mean;
   };
-  const double excess = root_above_0(kMeanOfSquare, expected.front(), mean_square);
+  const double excess = root_above_0(mean_of_bounded_square(), expected.front(), mean_square);
   double mean_expected = 0;
   for (const double one : expected) mean_expected += one / count;
   return {excess, {excess + mean_expected, count / 2}};

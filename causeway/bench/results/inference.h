@@ -8,8 +8,7 @@
 namespace causeway::bench {
 
 // The t for which a variable of Student's distribution exceeds t with probability `tail`, in (0, 0.5). Degrees of
-// freedom may be fractional, 1 or more. Relative error below 1e-9 (regularised incomplete beta function by its
-// continued fraction, DLMF 8.17.22, and bisection).
+// freedom may be fractional, 1 or more.
 double student_t_quantile(double tail, double degrees_of_freedom);
 
 // A variance as estimated from samples.

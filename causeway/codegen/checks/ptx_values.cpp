@@ -15,6 +15,7 @@ PtxValue exactly(int64_t number, bool by_lane = false) {
 PtxValue between(int64_t low, int64_t high, bool by_lane) {
   return {PtxValue::Kind::kRange, 0, by_lane, -1, low, high, 0, 0};
 }
+PtxValue between(const Interval<int64_t>& ends, bool by_lane) { return between(ends.low, ends.high, by_lane); }
 
 // As the signed number of so many bits.
 PtxValue narrowed(PtxValue value, int width) {
@@ -76,8 +77,8 @@ PtxValue sum(const PtxValue& a, const PtxValue& b, int64_t sign) {
         static_cast<int64_t>(static_cast<uint64_t>(a.low) + static_cast<uint64_t>(sign) * static_cast<uint64_t>(b.low)),
         by_lane);
   if (a.known() && b.known() && fits(a) && fits(b)) {
-    PtxValue result =
-        sign > 0 ? between(a.low + b.low, a.high + b.high, by_lane) : between(a.low - b.high, a.high - b.low, by_lane);
+    PtxValue result = between(
+        sign > 0 ? interval_add(a.interval(), b.interval()) : interval_sub(a.interval(), b.interval()), by_lane);
     // An exact number has no base, and counts as any.
     const int base = a.exact() ? b.base : b.exact() || a.base == b.base ? a.base : -1;
     if (base >= 0) {
@@ -96,8 +97,7 @@ PtxValue product(const PtxValue& a, const PtxValue& b) {
     return exactly(static_cast<int64_t>(static_cast<uint64_t>(a.low) * static_cast<uint64_t>(b.low)), by_lane);
   if (a.known() && b.known() && fits(a) && fits(b)) {
     __extension__ typedef __int128 Wide;
-    const Wide corners[] = {Wide{a.low} * b.low, Wide{a.low} * b.high, Wide{a.high} * b.low, Wide{a.high} * b.high};
-    const Wide low = *std::min_element(corners, corners + 4), high = *std::max_element(corners, corners + 4);
+    const auto [low, high] = interval_mul(Interval<Wide>{a.low, a.high}, Interval<Wide>{b.low, b.high});
     if (low <= -kFar || high >= kFar) return {};
     PtxValue result = between(static_cast<int64_t>(low), static_cast<int64_t>(high), by_lane);
     for (const auto& [factor, other] : {std::pair(&a, &b), std::pair(&b, &a)})
@@ -168,20 +168,22 @@ int compared(const PtxValue& a, const PtxValue& b, std::string_view how) {
     if ((how == "eq" || how == "ne") && bits > 0 && ((a.low ^ b.low) & low_mask(bits)) != 0) return how == "ne";
     return -1;
   }
-  const auto decide = [](bool yes, bool no) { return yes ? 1 : no ? 0 : -1; };
-  const bool apart = a.high < b.low || b.high < a.low, same = a.exact() && b.exact() && a.low == b.low;
-  if (how == "eq") return decide(same, apart);
-  if (how == "ne") return decide(apart, same);
-  if (how == "lt" || how == "lo") return decide(a.high < b.low, a.low >= b.high);
-  if (how == "le" || how == "ls") return decide(a.high <= b.low, a.low > b.high);
-  if (how == "gt" || how == "hi") return decide(a.low > b.high, a.high <= b.low);
-  if (how == "ge" || how == "hs") return decide(a.low >= b.high, a.high < b.low);
+  const auto decide = [](const Interval<int64_t>& truth) {
+    return truth.is_point() ? static_cast<int>(truth.low) : -1;
+  };
+  const Interval<int64_t> x = a.interval(), y = b.interval();
+  if (how == "eq") return decide(interval_eq(x, y));
+  if (how == "ne") return decide(interval_sub<int64_t>({1, 1}, interval_eq(x, y)));
+  if (how == "lt" || how == "lo") return decide(interval_lt(x, y));
+  if (how == "le" || how == "ls") return decide(interval_le(x, y));
+  if (how == "gt" || how == "hi") return decide(interval_lt(y, x));
+  if (how == "ge" || how == "hs") return decide(interval_le(y, x));
   return -1;
 }
 
 PtxValue joined(const PtxValue& a, const PtxValue& b) {
   if (a == b) return a;
-  if (a.known() && b.known()) return between(std::min(a.low, b.low), std::max(a.high, b.high), a.by_lane || b.by_lane);
+  if (a.known() && b.known()) return between(interval_hull(a.interval(), b.interval()), a.by_lane || b.by_lane);
   return {};
 }
 
@@ -300,11 +302,10 @@ PtxValue PtxValues::evaluate(const PtxInstruction& one, Get&& get) const {
     if (opcode.starts_with("xor.")) return narrowed(bitwise(a(), b(), '^'), width == 1 ? 64 : width);
     const auto both = [&](auto choose) {
       const PtxValue x = is_unsigned(one) ? ua() : a(), y = is_unsigned(one) ? ub() : b();
-      return x.known() && y.known() ? between(choose(x.low, y.low), choose(x.high, y.high), x.by_lane || y.by_lane)
-                                    : PtxValue();
+      return x.known() && y.known() ? between(choose(x.interval(), y.interval()), x.by_lane || y.by_lane) : PtxValue();
     };
-    if (opcode.starts_with("min.")) return both([](int64_t x, int64_t y) { return std::min(x, y); });
-    if (opcode.starts_with("max.")) return both([](int64_t x, int64_t y) { return std::max(x, y); });
+    if (opcode.starts_with("min.")) return both(interval_min<int64_t>);
+    if (opcode.starts_with("max.")) return both(interval_max<int64_t>);
     if (opcode.starts_with("rem.u") || opcode.starts_with("div.u")) {
       const PtxValue x = ua(), y = ub();
       if (!x.known() || !y.exact() || y.low == 0) return {};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "causeway/codegen/checks/ptx_text.h"
+#include "causeway/kernels/interval.h"
 
 namespace causeway::codegen {
 
@@ -25,6 +26,7 @@ struct PtxValue {
   bool operator==(const PtxValue&) const = default;
   bool known() const { return kind == Kind::kRange; }
   bool exact() const { return known() && low == high; }
+  Interval<int64_t> interval() const { return {low, high}; }
 };
 
 // The thread that is followed: one, or any (`thread` < 0) of so many.

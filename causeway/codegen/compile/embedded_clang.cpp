@@ -1,6 +1,5 @@
 #include "causeway/codegen/compile/embedded_clang.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <shared_mutex>
 #include <thread>
 
+#include "causeway/base/file_descriptor.h"
 #include "causeway/codegen/compile/gpu_module.h"
 #include "clang/AST/ASTConsumer.h"
 #include "clang/Basic/Version.h"
@@ -259,24 +259,23 @@ CompilerOutput run_embedded_linker(const std::string& object, bool keep_debug_in
 
   // The object is read from an anonymous file; the image is written into a pipe, which lld treats as a plain stream,
   // and drained by a thread. So linking needs no writable directory.
-  const int input = ::memfd_create("kernel.o", MFD_CLOEXEC);
-  int pipe_ends[2] = {-1, -1};
-  if (input < 0 || ::pipe2(pipe_ends, O_CLOEXEC) != 0) {
-    if (input >= 0) ::close(input);
+  const FileDescriptor input(::memfd_create("kernel.o", MFD_CLOEXEC));
+  Pipe image = make_pipe();
+  if (!input || !image.read_end) {
     output.diagnostics = "cannot open an anonymous file for linking";
     return output;
   }
-  const bool written = ::write(input, object.data(), object.size()) == static_cast<ssize_t>(object.size());
+  const bool written = ::write(input.get(), object.data(), object.size()) == static_cast<ssize_t>(object.size());
   std::thread reader([&] {
     char buffer[1 << 16];
     ssize_t count = 0;
-    while ((count = ::read(pipe_ends[0], buffer, sizeof buffer)) > 0) {
+    while ((count = ::read(image.read_end.get(), buffer, sizeof buffer)) > 0) {
       output.bytes.append(buffer, static_cast<size_t>(count));
     }
   });
 
-  const std::string input_path = "/proc/self/fd/" + std::to_string(input);
-  const std::string output_path = "/proc/self/fd/" + std::to_string(pipe_ends[1]);
+  const std::string input_path = "/proc/self/fd/" + std::to_string(input.get());
+  const std::string output_path = "/proc/self/fd/" + std::to_string(image.write_end.get());
   const char* strip = keep_debug_information ? "--discard-all" : "--strip-all";
   const char* arguments[] = {"ld.lld", "-shared",           "--threads=1",     strip, "--hash-style=gnu", "-z", "now",
                              "-o",     output_path.c_str(), input_path.c_str()};
@@ -288,10 +287,8 @@ CompilerOutput run_embedded_linker(const std::string& object, bool keep_debug_in
     result = lld::lldMain(arguments, nothing, messages, {{lld::Gnu, &lld::elf::link}});
     llvm::CrashRecoveryContext::Disable();
   }
-  ::close(pipe_ends[1]);
+  image.write_end = FileDescriptor();
   reader.join();
-  ::close(pipe_ends[0]);
-  ::close(input);
   output.succeeded = result.retCode == 0 && !output.bytes.empty();
   return output;
 }

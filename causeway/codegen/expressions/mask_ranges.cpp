@@ -23,21 +23,21 @@ std::optional<std::string_view> function_of(const Node& node, bool of_truths) {
     case Op::kMul:
       return "range_mul";
     case Op::kMax:
-      return "range_max";
+      return "interval_max";
     case Op::kMin:
-      return "range_min";
+      return "interval_min";
     case Op::kLt:
-      return "range_lt";
+      return "interval_lt";
     case Op::kLe:
-      return "range_le";
+      return "interval_le";
     case Op::kEq:
-      return "range_eq";
+      return "interval_eq";
     case Op::kSelect:
-      return "range_select";
+      return "interval_select";
     case Op::kAnd:
-      return of_truths ? std::optional("range_and") : std::nullopt;
+      return of_truths ? std::optional("interval_and") : std::nullopt;
     case Op::kOr:
-      return of_truths ? std::optional("range_or") : std::nullopt;
+      return of_truths ? std::optional("interval_or") : std::nullopt;
     case Op::kXor:
       return of_truths ? std::optional("range_xor") : std::nullopt;
     default:
@@ -111,8 +111,8 @@ class RangeText {
     std::string conditions, row;
     for (size_t i = 0; i + 1 < indices.size(); ++i) {
       conditions += fmt::format("{}is_one_index({}, {})", i == 0 ? "" : " && ", name(indices[i]), size_(shape[i]));
-      row = row.empty() ? name(indices[i]) + ".least"
-                        : fmt::format("({}) * {} + {}.least", row, size_(shape[i]), name(indices[i]));
+      row = row.empty() ? name(indices[i]) + ".low"
+                        : fmt::format("({}) * {} + {}.low", row, size_(shape[i]), name(indices[i]));
     }
     const std::string start =
         row.empty() ? pointer_(tensor) : fmt::format("{} + ({}) * {}", pointer_(tensor), row, size_(shape.back()));

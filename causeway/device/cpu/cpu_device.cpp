@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/device/cpu/host_memory.h"
 #include "causeway/device/cpu/host_target.h"
@@ -69,8 +70,8 @@ DeviceBuffer CpuDevice::allocate(size_t bytes, bool zeroed) {
   }
   if (data == nullptr) {
     throw Error(ErrorKind::kResource,
-                fmt::format("cannot allocate {} bytes ({:.2f} GiB) of memory", bytes,
-                            static_cast<double>(bytes) / static_cast<double>(1 << 30)),
+                fmt::format("cannot allocate {} bytes ({}) of memory", bytes,
+                            format_gib(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX)))),
                 "cpu", "Use a smaller batch or model, or a machine with more memory.");
   }
   const int64_t counted = static_cast<int64_t>(bytes);

@@ -29,6 +29,7 @@ class CpuDevice : public Device {
   std::string name() const override { return "cpu"; }
   const Target& target() const override { return target_; }
   int thread_count() const { return pool_.thread_count(); }
+  int scratch_workers() const override { return thread_count(); }
   // Not while a launch runs. Results of kernels do not depend on it.
   void set_thread_count(int thread_count);
   ThreadPool& pool() { return pool_; }

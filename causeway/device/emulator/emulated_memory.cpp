@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 
 namespace causeway::device {
@@ -51,8 +52,8 @@ DeviceBuffer EmulatedMemory::allocate(size_t bytes, bool zeroed, const std::stri
   }
   if (memory == nullptr) {
     throw Error(ErrorKind::kResource,
-                fmt::format("cannot allocate {} bytes ({:.2f} GiB) of memory", bytes,
-                            static_cast<double>(bytes) / static_cast<double>(1 << 30)),
+                fmt::format("cannot allocate {} bytes ({}) of memory", bytes,
+                            format_gib(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX)))),
                 device, "The emulator's memory is the machine's: use a smaller batch or model.");
   }
   std::memset(memory, zeroed ? 0 : kPoisonByte, bytes);

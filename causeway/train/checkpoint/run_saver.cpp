@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/host_name.h"
 #include "causeway/base/log.h"
 #include "causeway/communicator/communicator.h"
 #include "causeway/device/cpu/host_memory.h"
-#include "causeway/train/log/progress_line.h"
 
 namespace causeway::train {
 namespace {
@@ -23,13 +23,13 @@ double minutes_between(RunSaver::Clock::time_point from, RunSaver::Clock::time_p
   return std::chrono::duration<double, std::ratio<60>>(to - from).count();
 }
 
-std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes))); }
+std::string bytes_text(int64_t bytes) { return format_bytes(std::max<int64_t>(0, bytes)); }
 
 // Why the ranks of this machine cannot have `copy_bytes` each of host memory beside their steps; empty where they can.
 // Every rank gives what it needs, and hears what the others of its machine need.
 std::string lack_of_memory(const Ranks& ranks, const RunParts& run, int64_t copy_bytes) {
   const Device& device = run.step.context().device();
-  const bool shared = !device.target().is_gpu();
+  const bool shared = !device.target().has_own_memory();
   const int64_t step_bytes = shared ? run.step.cost().total_bytes() : 0;
   int64_t needed = 0;
   const std::string host = host_name();
@@ -45,9 +45,10 @@ std::string lack_of_memory(const Ranks& ranks, const RunParts& run, int64_t copy
                      ranks.count() == 1 ? "the machine" : host, bytes_text(available));
 }
 
-// Of a GPU's memory what a copy may pass through: all that is free but for a twentieth, which libraries may want.
+// Of a device's own memory what a copy may pass through: all that is free but for a twentieth, which libraries may
+// want.
 int64_t spare_bytes(const Device& device) {
-  if (!device.target().is_gpu()) return 0;
+  if (!device.target().has_own_memory()) return 0;
   const int64_t limit = device.memory_limit();
   return limit - device.bytes_in_use() - limit / 20;
 }
@@ -134,8 +135,8 @@ bool RunSaver::begin_copy(const RunPosition& position, Clock::time_point now) {
     return false;
   }
   pending_.emplace(Pending{position, now, started, seconds_since(started), nullptr});
-  // A processor has copied by now.
-  if (!run_.step.context().device().target().is_gpu()) begin_writing();
+  // What does not run asynchronously has copied by now.
+  if (!run_.step.context().device().target().runs_asynchronously()) begin_writing();
   return true;
 }
 
@@ -185,8 +186,8 @@ void RunSaver::say_failed(const std::string& what, Clock::time_point now, bool a
 }
 
 void RunSaver::attend(int64_t step, Clock::time_point now) {
-  // A processor's copy needs no pinned memory. A run that ends long before it saves needs none either.
-  if (snapshot_ != nullptr && run_.step.context().device().target().is_gpu() && is_due_soon(step, now))
+  // A run that ends long before it saves needs no pinned memory.
+  if (snapshot_ != nullptr && run_.step.context().device().target().copies_to_pinned_memory() && is_due_soon(step, now))
     snapshot_->prepare();
   if (!pending_) return;
   if (!pending_->save) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
@@ -16,8 +17,6 @@
 
 namespace causeway::train {
 namespace {
-
-std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>(bytes)); }
 
 // Of this process, 0 when the system does not say.
 int64_t resident_bytes() {
@@ -47,20 +46,20 @@ int64_t absent_state_bytes(const TrainingStep& step) {
   return bytes;
 }
 
-// "in all" is what will be held. On a processor that is what the process holds by now, the compiler included, with the
-// arena and the part of the optimizer's state that are not there yet; on a GPU it is the device's memory, and the
-// process's own is another matter.
+// "in all" is what will be held. Where buffers are in the process's memory, that is what it holds by now, the compiler
+// included, with the arena and the part of the optimizer's state that are not there yet; otherwise it is the device's
+// memory, and the process's own is another matter.
 std::string memory_text(const TrainingStep& step, const StepCost& cost) {
   const Device& device = step.context().device();
-  const bool gpu = device.target().is_gpu();
+  const bool apart = device.target().has_own_memory();
   const int64_t in_all =
-      gpu ? cost.total_bytes() : resident_bytes() + cost.arena_bytes + cost.scratch_bytes + absent_state_bytes(step);
+      apart ? cost.total_bytes() : resident_bytes() + cost.arena_bytes + cost.scratch_bytes + absent_state_bytes(step);
   std::string text =
       fmt::format("memory: {} weights, {} optimizer, {} activations and workspace; {} in all",
-                  bytes_text(cost.parameter_bytes), bytes_text(cost.optimizer_bytes),
-                  bytes_text(cost.arena_bytes + cost.scratch_bytes + cost.batch_bytes), bytes_text(in_all));
-  if (!gpu) return text + " with the program itself";
-  return text + fmt::format(" on the device, {} in its driver's units", bytes_text(cost.reserved_bytes));
+                  format_bytes(cost.parameter_bytes), format_bytes(cost.optimizer_bytes),
+                  format_bytes(cost.arena_bytes + cost.scratch_bytes + cost.batch_bytes), format_bytes(in_all));
+  if (!apart) return text + " with the program itself";
+  return text + fmt::format(" on the device, {} in its driver's units", format_bytes(cost.reserved_bytes));
 }
 
 std::string axes_text(const Mesh& mesh) {
@@ -74,7 +73,7 @@ std::string axes_text(const Mesh& mesh) {
 int64_t checkpoint_bytes(const RunParts& run) { return 3 * parameter_count(run.recipe.model) * 4; }
 
 void announce_checkpoints(const RunParts& run, const RunSaver& saver) {
-  notice("checkpoints: {}; {} each, in {}\n", saver.describe_schedule(), bytes_text(checkpoint_bytes(run)),
+  notice("checkpoints: {}; {} each, in {}\n", saver.describe_schedule(), format_bytes(checkpoint_bytes(run)),
          run.recipe.run_directory);
   std::error_code code;
   const std::filesystem::space_info space = std::filesystem::space(run.recipe.run_directory, code);
@@ -98,18 +97,18 @@ void require_memory_for_step(const RunParts& run) {
   if (device.memory_limit() == 0 || std::max(cost.total_bytes(), cost.reserved_bytes) <= device.memory_limit()) return;
   std::string largest;
   for (const ProgramMemory::Item& item : run.step.main_step().prepare(run.step.main_arguments()).memory().largest)
-    largest += fmt::format("\n  {:>10}  {}", bytes_text(item.bytes), item.name);
-  throw Error(
-      ErrorKind::kResource,
-      fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
-                  "the largest activations are{}",
-                  bytes_text(cost.total_bytes()), bytes_text(cost.parameter_bytes), bytes_text(cost.optimizer_bytes),
-                  bytes_text(cost.total_bytes() - cost.parameter_bytes - cost.optimizer_bytes), device.name(),
-                  bytes_text(device.memory_limit()), largest),
-      run.recipe.name,
-      run.step.recomputation() == Recomputation{RecomputePolicy::kBlock}
-          ? "Lower train.micro_batch_size or data.sequence_length."
-          : "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to auto.");
+    largest += fmt::format("\n  {:>10}  {}", format_bytes(item.bytes), item.name);
+  throw Error(ErrorKind::kResource,
+              fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
+                          "the largest activations are{}",
+                          format_bytes(cost.total_bytes()), format_bytes(cost.parameter_bytes),
+                          format_bytes(cost.optimizer_bytes),
+                          format_bytes(cost.total_bytes() - cost.parameter_bytes - cost.optimizer_bytes), device.name(),
+                          format_bytes(device.memory_limit()), largest),
+              run.recipe.name,
+              run.step.recomputation() == Recomputation{RecomputePolicy::kBlock}
+                  ? "Lower train.micro_batch_size or data.sequence_length."
+                  : "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to auto.");
 }
 
 void announce_run(const RunParts& run, const FlopsUtilization& utilization, const std::optional<Resumed>& resumed,
@@ -139,7 +138,7 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
 std::string device_comment(const Recipe& recipe, const Device& device) {
   std::string text;
   if (recipe.device == "auto") text = fmt::format("# device: auto chose {}\n", device.name());
-  if (device.target().is_gpu() && recipe.device_architecture.empty())
+  if (device.target().takes_architecture() && recipe.device_architecture.empty())
     text += fmt::format("# device_architecture: kernels are compiled for {}\n", device.target().processor);
   return text;
 }

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "causeway/base/byte_size.h"
+
 namespace causeway::train {
 namespace {
 
@@ -54,19 +56,6 @@ std::string format_count(double value) {
   return three_digits(value) + kUnits[unit];
 }
 
-std::string format_bytes(uint64_t bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1000) return fmt::format("{} B", bytes);
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 999.5 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return fmt::format("{} {}", value == std::floor(value) ? fmt::format("{:.0f}", value) : three_digits(value),
-                     kUnits[unit]);
-}
-
 std::string format_duration(double seconds) {
   constexpr double kLongest = 1e12;  // beyond it the figure says nothing, and would not fit an integer for long
   if (!std::isfinite(seconds) || seconds < 0 || seconds > kLongest) return "n/a";
@@ -94,7 +83,7 @@ std::string format_progress_line(const ProgressFigures& figures, int width) {
       {fmt::format("lr {:.2e}", figures.learning_rate), 6},
       {format_count(figures.tokens_per_second) + " tok/s", 2},
       {"mfu " + (figures.mfu ? (figures.mfu_at_most ? "<=" : "") + percent(*figures.mfu) : "n/a"), 4},
-      {"mem " + format_bytes(figures.memory_bytes), 8},
+      {"mem " + format_bytes(static_cast<int64_t>(figures.memory_bytes)), 8},
       {"data-wait " + percent(figures.data_wait), 7},
       {"eta " + (figures.eta_seconds ? format_duration(*figures.eta_seconds) : "n/a"), 3},
   };

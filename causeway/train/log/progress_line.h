@@ -28,8 +28,6 @@ struct ProgressFigures {
 
 // Three significant digits with a decimal unit: "987", "12.3k", "1.05M".
 std::string format_count(double value);
-// Binary units: "512 B", "64 KiB", "12.3 GiB".
-std::string format_bytes(uint64_t bytes);
 // "42s", "5m07s", "3h05m", "2d04h".
 std::string format_duration(double seconds);
 

@@ -23,7 +23,7 @@ std::string write_flight_file(const std::filesystem::path& run_directory, MeshCo
     const RankPosition position = communicators.progress().position();
     file.write(flight_text(communicators.progress().flight(),
                            {communicators.rank(), static_cast<int>(communicators.mesh().ranks()), position.step,
-                            position.phase, !device.target().is_gpu()}));
+                            position.phase, !device.target().runs_asynchronously()}));
     return fmt::format("The last collectives of each rank that could still write them are in {}.",
                        (run_directory / "flight_rank_N.json").string());
   } catch (const std::exception&) {  // the failure itself matters more

@@ -46,10 +46,10 @@ void RunObserver::enter(int64_t step, std::string_view phase) {
   trace_.enter(step, phase);
 }
 
-// On a processor measuring takes nothing. On a GPU a measured step is not replayed: a few of them are enough.
+// A measured step is not replayed: where steps are, a few measured ones are enough.
 bool RunObserver::is_measured(int64_t step) const {
   if (ranks_.count() == 1) return false;
-  if (!training_.context().device().target().is_gpu()) return true;
+  if (!training_.context().device().target().runs_asynchronously()) return true;
   constexpr int64_t kEarly = 4;  // after compiling, recording and a replay
   const int64_t interval = recipe_.log.measure_interval;
   return interval > 0 && (step % interval == 0 || step == first_step_ + kEarly);

@@ -8,30 +8,17 @@
 #include "causeway/device/open_device.h"
 
 namespace causeway::train {
-namespace {
-
-// What the device multiplies such operands as: the kernels' own choice (causeway/codegen/gpu/dot_kernel.cpp).
-std::string multiplied_as(const std::string& operand, const Target& target) {
-  if (!target.is_gpu()) return operand;
-  const GpuArchitecture& architecture = target.architecture();
-  if (operand == "fp8" && !architecture.has_f8_matrix) return "bf16";
-  if (operand == "tf32" && !architecture.has_tf32_matrix) return "f32";
-  return operand;
-}
-
-}  // namespace
-
 FlopsUtilization::FlopsUtilization(FlopCount flops, const std::map<std::string, double>& operand_shares,
                                    const Target& target, const std::string& product, WarningSink warn, int64_t devices)
     : flops_(std::move(flops)), warn_(std::move(warn)), devices_(devices) {
   const std::optional<DevicePeak> peak = find_device_peak(product);
   if (!peak) {
-    why_absent_ = why_no_peak(product, !target.is_gpu());
+    why_absent_ = why_no_peak(product, target);
     return;
   }
   std::map<std::string, double> shares;
   for (const auto& [operand, share] : operand_shares)
-    if (share > 0) shares[multiplied_as(operand, target)] += share;
+    if (share > 0) shares[target.multiplied_as(operand)] += share;
   double time = 0;  // of one TFLOP at the peak
   for (const auto& [operand, share] : shares) {
     const std::optional<double> tflops = peak->tflops(operand);

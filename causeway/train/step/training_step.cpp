@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
-#include "causeway/device/cpu/cpu_device.h"
-#include "causeway/device/gpu_memory_pool.h"
 #include "causeway/model/weight_pieces.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/recompute.h"
@@ -15,7 +14,6 @@
 #include "causeway/program/program_memory.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/stage_ops.h"
-#include "causeway/train/log/progress_line.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/step/batch_tensor.h"
 #include "causeway/train/step/recomputation.h"
@@ -103,9 +101,8 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
 }
 
 WeightStorage weight_storage(const Recipe& recipe) {
-  // GEMMs of a processor convert what they read as they pack it.
-  return multiplies_narrow(recipe) && Context::current()->device().target().is_gpu() ? WeightStorage::kHalves
-                                                                                     : WeightStorage::kElements;
+  const bool in_halves = multiplies_narrow(recipe) && Context::current()->device().target().has_gemms_of_halves();
+  return in_halves ? WeightStorage::kHalves : WeightStorage::kElements;
 }
 
 ModelPart part_of_stage(const Recipe& recipe, int64_t stage) {
@@ -128,8 +125,8 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   const int64_t bytes = all / (weight_pieces(make_mesh(recipe.mesh)) * recipe.mesh.pp) * (1 + optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
-              fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(static_cast<uint64_t>(bytes)),
-                          device.name(), format_bytes(static_cast<uint64_t>(device.memory_limit()))),
+              fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
+                          format_bytes(device.memory_limit())),
               "model", "Train a smaller model, or on a device with more memory.");
 }
 
@@ -150,7 +147,8 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
   hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
   if (accumulates()) loss_sum_ = zeros_in_memory({});
-  if (context_->device().target().is_gpu() && recipe.train.on_non_finite == "stop") frozen_ = zeros_in_memory({});
+  if (context_->device().target().runs_asynchronously() && recipe.train.on_non_finite == "stop")
+    frozen_ = zeros_in_memory({});
 
   options_.program.pipeline = pipeline_options(recipe);
   make_programs();
@@ -199,10 +197,7 @@ void TrainingStep::fit_memory(const Ranks& ranks) {
 }
 
 int64_t TrainingStep::planned_bytes(const Recomputation& recomputation) const {
-  const bool is_gpu = context_->device().target().is_gpu();
-  const auto given = [&](int64_t bytes) {
-    return is_gpu && bytes > 0 ? static_cast<int64_t>(GpuMemoryPool::rounded(static_cast<size_t>(bytes))) : bytes;
-  };
+  const auto given = [&](int64_t bytes) { return context_->device().target().reserved_bytes(bytes); };
   // The first program reads sums of gradients or, where it is the only one, both moments.
   int64_t state = 0, read = 0;
   for (const Tensor& weight : weights_) {
@@ -263,8 +258,8 @@ int64_t TrainingStep::arena_bytes() {
 }
 
 int64_t TrainingStep::scratch_bytes() {
-  const auto* processor = dynamic_cast<const CpuDevice*>(&context_->device());
-  if (processor == nullptr) return 0;
+  const int workers = context_->device().scratch_workers();
+  if (workers == 0) return 0;
   int64_t most = 0;
   const auto look_at = [&](const LoweredProgram& program) {
     for (const Instruction& instruction : program.instructions)
@@ -273,13 +268,11 @@ int64_t TrainingStep::scratch_bytes() {
   };
   look_at(main_->prepare(main_arguments()).lowered());
   if (apply_ != nullptr) look_at(apply_->prepare({hyper_}).lowered());
-  return most * processor->thread_count();
+  return most * workers;
 }
 
 int64_t TrainingStep::reserved_bytes() {
-  const auto rounded = [](int64_t bytes) {
-    return bytes == 0 ? 0 : static_cast<int64_t>(GpuMemoryPool::rounded(static_cast<size_t>(bytes)));
-  };
+  const auto rounded = [&](int64_t bytes) { return context_->device().target().reserved_bytes(bytes); };
   int64_t bytes = rounded(arena_bytes());
   const auto add = [&](Program& program, ProgramBuffer::Place place) {
     for (const ProgramBuffer& buffer : program.lowered().buffers)
@@ -311,7 +304,7 @@ StepCost TrainingStep::cost() {
   const int64_t of_state = accumulates() ? cost.optimizer_bytes / 3 : cost.optimizer_bytes;
   cost.batch_bytes = main.input_bytes - cost.parameter_bytes - of_state + last.output_bytes + main.task_counter_bytes +
                      frozen_bytes_aside();
-  if (context_->device().target().is_gpu()) cost.reserved_bytes = reserved_bytes();
+  if (context_->device().target().has_own_memory()) cost.reserved_bytes = reserved_bytes();
   cost.flops = flops_of_all_stages_ ? *flops_of_all_stages_ : own_flops();
   return cost;
 }

@@ -65,7 +65,7 @@ struct StepCost {
   // All that a run allocates on the device for its steps, to the byte: Device::peak_bytes() of a run that does nothing
   // else there.
   int64_t total_bytes() const { return parameter_bytes + optimizer_bytes + arena_bytes + scratch_bytes + batch_bytes; }
-  // The same as a GPU's driver gives it, each buffer rounded up (GpuMemoryPool::rounded()). 0 on a processor.
+  // The same as the device's driver gives it (Target::reserved_bytes()). 0 where buffers are in the process's memory.
   int64_t reserved_bytes = 0;
   FlopCount flops;  // of one optimizer step
 };

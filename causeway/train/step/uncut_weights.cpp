@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/device/offline/offline_device.h"
-#include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
-#include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::train {
@@ -70,7 +69,7 @@ std::vector<UncutWeights> uncut_weights(const std::vector<Parameter>& parameters
 std::vector<UncutWeights> uncut_weights(const Recipe& recipe) {
   const Mesh mesh = make_mesh(recipe.mesh);
   if (mesh.empty()) return {};
-  const auto device = std::make_shared<OfflineDevice>(parse_target("cuda:sm_90a"));
+  const auto device = std::make_shared<OfflineDevice>(Target());  // how weights are cut depends on none
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
   return uncut_weights(LanguageModel::create(recipe.model, part_of_stage(recipe, 0), std::nullopt)->parameters(), mesh,
@@ -90,9 +89,8 @@ std::string uncut_weights_text(const UncutWeights& uncut) {
   return fmt::format(
       "mesh.{}={} cuts {}: {} of weights and moments stay whole on each of its ranks, where {} would do. "
       "Whole are {}: {}.",
-      uncut.axis, uncut.ranks, uncut.all ? "no weight" : "not all weights",
-      format_bytes(static_cast<uint64_t>(uncut.bytes)), format_bytes(static_cast<uint64_t>(uncut.bytes / uncut.ranks)),
-      names, why);
+      uncut.axis, uncut.ranks, uncut.all ? "no weight" : "not all weights", format_bytes(uncut.bytes),
+      format_bytes(uncut.bytes / uncut.ranks), names, why);
 }
 
 }  // namespace causeway::train
