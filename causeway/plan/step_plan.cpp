@@ -211,9 +211,10 @@ int64_t checkpoint_bytes(const Recipe& recipe, const Machine& machine) {
   const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
   const ContextScope scope(std::make_shared<Context>(device));
   const Optimizer& optimizer = find_optimizer(recipe.optimizer.kind);
+  const std::unique_ptr<LanguageModel> model =
+      LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe));
   int64_t bytes = 0;
-  for (const Parameter& parameter :
-       LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe))->parameters())
+  for (const Parameter& parameter : model->parameters())
     bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter);
   return bytes;
 }

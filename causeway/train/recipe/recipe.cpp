@@ -175,8 +175,8 @@ Field family_field(const SharedModelKey& entry, ModelConfig& config) {
       stored);
 }
 
-// What all optimizers take, and between it what some add. As of a model, the value of a key that another optimizer adds
-// stands there too until the configuration is resolved.
+// What all optimizers take, and what some add. As with a model's family, the value of a key that another optimizer adds
+// stands in the configuration too until that is resolved.
 std::vector<Field> optimizer_fields(OptimizerConfig& config) {
   const std::vector<std::string> names = optimizer_names();
   std::vector<Field> all = {
