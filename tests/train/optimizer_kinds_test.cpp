@@ -141,12 +141,12 @@ TEST_P(EveryOptimizer, IsTheSameOverEveryMesh) {
   for (const std::string mesh : {"mesh.dp=2", "mesh.fsdp=2", "mesh.cp=2", "mesh.tp=2", "mesh.pp=2"}) {
     const std::string name = mesh.substr(5, mesh.size() - 7);
     const std::vector<std::string> over = {mesh, "train.micro_batch_size=4"};
-    for (const auto& [step, loss] : run(recipe(name, over))) EXPECT_NEAR(loss, expected.at(step), 2e-6 * loss) << mesh;
+    for (const auto& [step, loss] : run(recipe(name, over))) EXPECT_NEAR(loss, expected.at(step), 1e-5 * loss) << mesh;
     for (const auto& [step, loss] : run(recipe(name + "_on", over), {ResumeMode::kFrom, half.string()}))
-      EXPECT_NEAR(loss, expected.at(step), 2e-6 * loss) << mesh;
+      EXPECT_NEAR(loss, expected.at(step), 1e-5 * loss) << mesh;
     EXPECT_EQ(names(checkpoint(name, 3)), names(half));
     for (const auto& [step, loss] : run(recipe(name + "_back", {}), {ResumeMode::kFrom, checkpoint(name, 3).string()}))
-      EXPECT_NEAR(loss, expected.at(step), 2e-6 * loss) << mesh;
+      EXPECT_NEAR(loss, expected.at(step), 1e-5 * loss) << mesh;
   }
 }
 
