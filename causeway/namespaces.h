@@ -32,8 +32,11 @@ using namespace formats;
 namespace data {
 using namespace model;
 }
-namespace generate {
+namespace optimizer {
 using namespace data;
+}
+namespace generate {
+using namespace optimizer;
 }
 namespace evaluation {
 using namespace generate;

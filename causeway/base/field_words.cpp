@@ -37,11 +37,9 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "grad_clip max_grad_norm gradient_clipping gradient_clip_val gradient_clip_norm clip_grad clip_grad_norm "
      "max_norm grad_norm_clip",
      "optimizer.gradient_clip", ""},
-    {NameOf::kRecipeKey, "optim optimizer optimizer_type optimizer_name adamw adam", "",
-     "The optimizer is AdamW, and the only one; its keys are optimizer.learning_rate, beta1, beta2, epsilon, "
-     "weight_decay and gradient_clip."},
-    {NameOf::kRecipeKey, "momentum nesterov adafactor muon lion sgd shampoo sophia", "",
-     "The optimizer is AdamW, and the only one."},
+    {NameOf::kRecipeKey, "optim optimizer optimizer_type optimizer_name", "optimizer.kind", ""},
+    {NameOf::kRecipeKey, "adamw adam adafactor muon lion sgd shampoo sophia", "optimizer.kind",
+     "Its values are the optimizers that there are."},
     {NameOf::kRecipeKey, "ema ema_decay label_smoothing z_loss neftune_noise_alpha", "",
      "There is no such term: the loss is cross-entropy, and the weights are the last step's."},
     // --- Steps and batches
@@ -70,7 +68,8 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kRecipeKey,
      "bf16 precision mixed_precision amp dtype torch_dtype compute_dtype param_dtype use_bf16 pure_bf16 fp8 tf32 "
      "allow_tf32 fp32 use_fp8",
-     "train.precision", "It is bf16, fp8, fp8_block, tf32 or f32; weights and moments are f32 with each."},
+     "train.precision",
+     "It is bf16, fp8, fp8_block, tf32 or f32; weights and the optimizer's state are f32 with each."},
     {NameOf::kRecipeKey, "fp16 float16 half use_fp16", "train.precision",
      "There is no fp16: train.precision=bf16 has its speed and needs no loss scale."},
     {NameOf::kRecipeKey, "loss_scale initial_loss_scale grad_scaler loss_scaling dynamic_loss_scale", "",
@@ -113,7 +112,8 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "deepspeed deepspeed_config zero zero_stage zero_optimization sharding_strategy full_shard fully_shard "
      "fsdp_config fsdp fsdp_size data_parallel_shard_degree sharding_group_size use_distributed_optimizer",
      "mesh.fsdp mesh.dp",
-     "Both cut weights and moments (ZeRO-3 gathers weights again: mesh.fsdp); causeway launch starts the processes."},
+     "Both cut weights and the optimizer's state (ZeRO-3 gathers weights again: mesh.fsdp); causeway launch starts the "
+     "processes."},
     {NameOf::kRecipeKey, "ddp dp data_parallel data_parallel_size dp_size data_parallel_replicate_degree dp_degree",
      "mesh.dp", "causeway launch -n N starts the processes."},
     {NameOf::kRecipeKey,
@@ -264,6 +264,8 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kPipelineSchedule, "interleaved_1f1b interleaved1f1b virtual looped", "interleaved", ""},
     {NameOf::kPipelineSchedule, "gpipe", "1f1b", "It takes as long and keeps fewer activations."},
     {NameOf::kPipelineSchedule, "dualpipe zbv zb_v zbvzerobubble", "", "Choose one of 1f1b, interleaved, zero_bubble."},
+
+    {NameOf::kOptimizer, "adam adamw_torch adamw_torch_fused adamw_fused fused_adam fused_adamw", "adamw", ""},
 
     // --- Families
     {NameOf::kModelFamily, "gpt gpt_2", "gpt2", ""},

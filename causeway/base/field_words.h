@@ -14,6 +14,7 @@ enum class NameOf {
   kOther,
   kRecipeKey,         // "optimizer.learning_rate"
   kModelFamily,       // model.family
+  kOptimizer,         // optimizer.kind
   kDevice,            // device
   kPrecision,         // train.precision
   kSchedule,          // schedule.kind

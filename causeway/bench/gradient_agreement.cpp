@@ -27,12 +27,12 @@ std::vector<double> read_moments(const TrainingStep& training) {
 
 // What the step before clipping added, from the moments before and after it.
 std::vector<double> gradient_between(const std::vector<double>& before, const std::vector<double>& after,
-                                     const StepFigures& figures, const Recipe::Optimizer& optimizer) {
+                                     const StepFigures& figures, const OptimizerConfig& optimizer) {
+  const double beta1 = optimizer.own_number("beta1");
   const double clipped =
       optimizer.gradient_clip > 0 ? std::min(optimizer.gradient_clip / (figures.grad_norm + 1e-6), 1.0) : 1.0;
   std::vector<double> gradient(after.size());
-  for (size_t i = 0; i < after.size(); ++i)
-    gradient[i] = (after[i] - optimizer.beta1 * before[i]) / ((1 - optimizer.beta1) * clipped);
+  for (size_t i = 0; i < after.size(); ++i) gradient[i] = (after[i] - beta1 * before[i]) / ((1 - beta1) * clipped);
   return gradient;
 }
 

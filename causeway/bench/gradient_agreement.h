@@ -33,9 +33,9 @@ struct GradientAgreement {
 };
 
 // Called by all ranks, with the number of the next step, which it moves on; weights do not change. Each group's rows
-// are given to all groups once, and then every group has its own: gradients are linear in them. A gradient is what a
-// step of learning rate 0 adds to the first moment; of each parameter some thousand elements of the rank's part are
-// read. Takes as many steps as there are groups, and one.
+// are given to all groups once, and then every group has its own: gradients are linear in them. The optimizer is
+// AdamW: a gradient is what a step of learning rate 0 adds to the first moment; of each parameter some thousand
+// elements of the rank's part are read. Takes as many steps as there are groups, and one.
 GradientAgreement compare_gradients(TrainingStep& training, const Recipe& recipe, const train::Ranks& ranks,
                                     int64_t& step);
 

@@ -42,12 +42,14 @@ struct Prepared {
   StepCost cost;
 };
 
-// Of one rank: weights and two moments in f32, and every layer's input in 16 bits: what a step needs whatever is
+// Of one rank: weights, what the optimizer keeps, and every layer's input in 16 bits: what a step needs whatever is
 // computed again. Known without compiling one.
 double least_bytes_of_training(const Recipe& recipe) {
   const auto tokens = static_cast<double>(recipe.train.micro_batch_size * recipe.data.sequence_length);
+  const int64_t parameters = parameter_count(recipe.model);
   // Not every axis cuts all of it.
-  return (12.0 * static_cast<double>(parameter_count(recipe.model)) +
+  return (4.0 * static_cast<double>(parameters) +
+          static_cast<double>(find_optimizer(recipe.optimizer.kind).least_state_bytes(parameters)) +
           2.0 * tokens * static_cast<double>(recipe.model.layers * recipe.model.width)) /
          static_cast<double>(recipe.mesh.ranks());
 }
@@ -83,7 +85,7 @@ std::unique_ptr<Prepared> prepare(const Ranks& ranks, const TrainCase& train_cas
         ranks.together([&] { prepared->cost = prepared->step->cost(); });
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kResource) throw;
-        // Weights and moments alone are too much, whatever the micro-batch.
+        // Weights and optimizer state alone are too much, whatever the micro-batch.
         reason = error.what();
         return nullptr;
       }

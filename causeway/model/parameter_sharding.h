@@ -34,7 +34,7 @@ struct ParameterDim {
 // the first that divides after that, then cp and dp the first that divides after those. What does not divide stays
 // whole, and so do vectors along these three: they are next to nothing to hold, and a collective of its own for each
 // costs time.
-// Moments and sums of gradients lie as their weight.
+// Optimizer state and sums of gradients lie as their weight.
 Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh);
 
 // Of the tokens of a batch [rows, sequence]: rows over fsdp and dp, positions over cp.

@@ -9,7 +9,7 @@
 namespace causeway::model {
 
 // Into how many parts a mesh cuts a weight of which all dimensions divide (parameter_sharding.h): of its stage's
-// weights, moments and sums of gradients a rank holds this share at least.
+// weights, optimizer state and sums of gradients a rank holds this share at least.
 int64_t weight_pieces(const Mesh& mesh);
 
 }  // namespace causeway::model

@@ -61,7 +61,7 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
   TracedStage traced;
   traced.memory.exact = true;
   for (const Parameter& parameter : model->parameters()) traced.memory.weights += parameter.tensor.local_bytes();
-  for (const auto& state : step.optimizer_state()) traced.memory.optimizer += state.tensor.local_bytes();
+  traced.memory.optimizer = step.state_bytes();
   const Graph graph = step.trace().front();
   traced.flops = count_flops(eliminate_common_subexpressions(graph));
   const ProgramWork program =
@@ -407,8 +407,7 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
   }
   plan.time.seconds *= straggle_factor(machine, recipe.mesh.ranks()) / (1 - plan.bubble);
   plan.memory.exact = exact_memory && std::ranges::all_of(of_alike, &MemoryPlan::exact, &TracedStage::memory);
-  // Weights and two moments, in f32.
-  plan.memory.checkpoint = parameter_count(recipe.model) * 3 * static_cast<int64_t>(sizeof(float));
+  plan.memory.checkpoint = checkpoint_bytes(recipe, machine);
   plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
   double at_peak = 0;
   for (const auto& [operand, flops] : plan.flops.by_operand) at_peak += flops / machine.peak_flops.at(operand);

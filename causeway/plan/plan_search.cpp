@@ -61,8 +61,8 @@ std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Mach
   return meshes;
 }
 
-// Of the first rank of the mesh: weights and two moments. What does not fit by these alone need not be traced. Without
-// stages each layer has what the second has.
+// Of the first rank of the mesh: weights and what the optimizer keeps. What does not fit by these alone need not be
+// traced. Without stages each layer has what the second has.
 int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSizes& sizes) {
   if (sizes.pp == 1 && recipe.model.layers > 2) {
     const int64_t layers = std::exchange(recipe.model.layers, 1);
@@ -77,9 +77,11 @@ int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSiz
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
   int64_t bytes = 0;
+  const Optimizer& optimizer = find_optimizer(recipe.optimizer.kind);
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), std::nullopt);
-  for (const Parameter& parameter : model->parameters()) bytes += 3 * parameter.tensor.local_bytes();
+  for (const Parameter& parameter : model->parameters())
+    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter);
   return bytes;
 }
 
@@ -124,7 +126,7 @@ class PlanSearch {
   }
 
   // "72.1 GiB a device, on dp 2, fsdp 1, cp 1, tp 2, pp 1": of the mesh that needs least of those that were planned or
-  // looked at, or else by weights and moments alone.
+  // looked at, or else by weights and optimizer state alone.
   std::string least() const {
     const bool is_state = std::ranges::all_of(tries_, [](const Try& one) { return one.bytes == 0; });
     const Try* least = nullptr;
@@ -133,7 +135,7 @@ class PlanSearch {
       if (bytes(one) > 0 && (least == nullptr || bytes(one) < bytes(*least))) least = &one;
     const Recipe::MeshSizes& mesh = least->mesh;
     return fmt::format("{} a device{}, on dp {}, fsdp {}, cp {}, tp {}, pp {}", format_bytes(bytes(*least)),
-                       is_state ? " for weights and moments alone" : "", mesh.dp, mesh.fsdp, mesh.cp, mesh.tp, mesh.pp);
+                       is_state ? " for weights and optimizer state alone" : "", mesh.dp, mesh.fsdp, mesh.cp, mesh.tp, mesh.pp);
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
+#include "causeway/optimizer/optimizer.h"
 #include "causeway/plan/pipeline_plan.h"
 #include "causeway/plan/program_work.h"
 #include "causeway/program/context.h"
@@ -25,7 +26,7 @@ constexpr int64_t kFewLayers = 3;
 struct TracedStep {
   std::vector<ProgramWork> programs;  // of a micro-batch, and of what follows the last where gradients are added up
   FlopCount flops;                    // of a micro-batch, of all ranks
-  int64_t weights = 0, moments = 0, gradients = 0, batch = 0;  // bytes of a rank
+  int64_t weights = 0, optimizer = 0, gradients = 0, batch = 0;  // bytes of a rank
   int64_t parameters = 0;
 
   int64_t activations() const {
@@ -47,8 +48,8 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
   const TrainingStep step(*model, recipe);
   TracedStep traced;
   for (const Parameter& parameter : model->parameters()) traced.weights += parameter.tensor.local_bytes();
-  for (const auto& state : step.optimizer_state()) traced.moments += state.tensor.local_bytes();
-  if (recipe.micro_batches() > 1) traced.gradients = traced.moments / 2;
+  traced.optimizer = step.state_bytes();
+  traced.gradients = step.gradient_sum_bytes();
   traced.parameters = parameter_count(recipe.model);
   for (const Graph& graph : step.trace()) {
     if (traced.programs.empty()) traced.flops = count_flops(graph);
@@ -57,7 +58,7 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
   }
   const ProgramMemory& first = traced.programs.front().memory;
   traced.batch = first.input_bytes + first.task_counter_bytes + traced.programs.back().memory.output_bytes -
-                 traced.weights - (traced.gradients > 0 ? traced.gradients : traced.moments);
+                 traced.weights - (traced.gradients > 0 ? traced.gradients : traced.optimizer);
   return traced;
 }
 
@@ -187,7 +188,7 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
   plan.recipe = recipe;
   plan.memory.weights = step.whole([](const TracedStep& one) { return one.weights; });
   plan.memory.gradients = step.whole([](const TracedStep& one) { return one.gradients; });
-  plan.memory.optimizer = step.whole([](const TracedStep& one) { return one.moments; });
+  plan.memory.optimizer = step.whole([](const TracedStep& one) { return one.optimizer; });
   plan.memory.activations = step.whole([](const TracedStep& one) { return one.activations(); });
   plan.memory.batch = step.whole([](const TracedStep& one) { return one.batch; });
   plan.memory.exact = step.complete();
@@ -195,8 +196,7 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
     plan.memory.activations = trace_step(recipe, machine, recipe.model.layers).activations();
     plan.memory.exact = true;
   }
-  // Weights and two moments, in f32.
-  plan.memory.checkpoint = parameter_count(recipe.model) * 3 * static_cast<int64_t>(sizeof(float));
+  plan.memory.checkpoint = checkpoint_bytes(recipe, machine);
   plan.collectives = step.collectives();
   plan.time = predict(step.work(), machine);
   plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
@@ -205,6 +205,18 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
   for (const auto& [operand, flops] : plan.flops.by_operand) at_peak += flops / machine.peak_flops.at(operand);
   plan.flops_utilization = at_peak / static_cast<double>(recipe.mesh.ranks()) / plan.time.seconds;
   return plan;
+}
+
+int64_t checkpoint_bytes(const Recipe& recipe, const Machine& machine) {
+  const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
+  const ContextScope scope(std::make_shared<Context>(device));
+  const Optimizer& optimizer = find_optimizer(recipe.optimizer.kind);
+  const std::unique_ptr<LanguageModel> model =
+      LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe));
+  int64_t bytes = 0;
+  for (const Parameter& parameter : model->parameters())
+    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter);
+  return bytes;
 }
 
 double dollars_per_billion_tokens(const StepPlan& plan, double dollars_per_hour) {

@@ -27,13 +27,13 @@ struct CollectiveTotal {
 struct MemoryPlan {
   int64_t weights = 0;
   int64_t gradients = 0;    // sums over micro-batches; 0 where there is one: then they are among the activations
-  int64_t optimizer = 0;    // two moments
+  int64_t optimizer = 0;    // its state
   int64_t activations = 0;  // and gradients and workspaces of a micro-batch
   int64_t batch = 0;        // its tokens, what else the step reads, its results
   // To the byte; otherwise activations are those of a few layers, or of a few stages and micro-batches, with what each
   // further one added for the rest.
   bool exact = false;
-  int64_t checkpoint = 0;  // weights and moments, of all ranks together
+  int64_t checkpoint = 0;  // weights and optimizer state, of all ranks together
   int64_t total() const { return weights + gradients + optimizer + activations + batch; }
 };
 
@@ -57,6 +57,9 @@ StepWork trace_step_work(const Recipe& recipe, const Machine& machine);
 // alone; of long pipelines see pipeline_plan.h. Throws Error(kUnsupported) where the hardware has no peak for the
 // GEMMs' type, and as tracing does.
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory);
+
+// Bytes of a checkpoint's tensors: weights and what the optimizer keeps, of the whole model.
+int64_t checkpoint_bytes(const Recipe& recipe, const Machine& machine);
 
 // Dollars for 1e9 tokens at this price of a device's hour.
 double dollars_per_billion_tokens(const StepPlan& plan, double dollars_per_hour);

@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 const fs::path kRoot = CAUSEWAY_SOURCE_DIR;
 
 // In the order of the pipeline: an include may point to the same folder or to an earlier one.
-const std::vector<std::string> kStages = {"base",     "graph",      "kernels", "device",  "communicator", "passes",
-                                          "codegen",  "program",    "tensor",  "formats", "model",        "data",
-                                          "generate", "evaluation", "train",   "bench",   "plan",         "cli"};
+const std::vector<std::string> kStages = {
+    "base",  "graph", "kernels",   "device",   "communicator", "passes", "codegen", "program", "tensor", "formats",
+    "model", "data",  "optimizer", "generate", "evaluation",   "train",  "bench",   "plan",    "cli"};
 
 std::vector<fs::path> files_under(const fs::path& directory, const std::set<std::string>& extensions) {
   std::vector<fs::path> files;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/optimizer/optimizer.h"
 #include "causeway/plan/machines.h"
 #include "causeway/plan/plan_search.h"
 #include "causeway/plan/transformer_work.h"
@@ -45,6 +46,20 @@ TEST(StepPlan, WeightsOptimizerAndCheckpointAreCountedByHand) {
             plan.memory.weights + plan.memory.optimizer + plan.memory.activations + plan.memory.batch);
   EXPECT_TRUE(plan.collectives.empty());
   EXPECT_EQ(plan.tokens, 8 * 512);
+}
+
+// Whatever the optimizer keeps, with stages and without.
+TEST(StepPlan, EveryOptimizersStateIsCounted) {
+  for (const std::string& kind : optimizer_names()) {
+    const int64_t state = find_optimizer(kind).least_state_bytes(parameters(4));
+    const StepPlan plan = plan_step(recipe(4, {"optimizer.kind=" + kind}), h200(), false);
+    EXPECT_EQ(plan.memory.optimizer, state) << kind;
+    EXPECT_EQ(plan.memory.checkpoint, 4 * parameters(4) + state) << kind;
+    const StepPlan staged =
+        plan_step(recipe(4, {"optimizer.kind=" + kind, "mesh.pp=2", "train.micro_batch_size=2"}), h200(), false);
+    EXPECT_EQ(staged.memory.checkpoint, 4 * parameters(4) + state) << kind;
+    EXPECT_EQ(staged.memory.optimizer * 4 * parameters(4), staged.memory.weights * state) << kind;
+  }
 }
 
 TEST(StepPlan, GradientsAreSummedUpOverMicroBatches) {

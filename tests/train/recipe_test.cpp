@@ -89,7 +89,7 @@ TEST(Recipe, PrintedItReadsBackTheSame) {
   EXPECT_EQ(recipe_text(again), recipe_text(recipe));
   EXPECT_EQ(again.model, recipe.model);
   EXPECT_EQ(again.sampling.prompt, "\"two\nlines: {}\"");
-  EXPECT_EQ(again.optimizer.epsilon, 1.2345678901234567e-9);
+  EXPECT_EQ(again.optimizer.own_number("epsilon"), 1.2345678901234567e-9);
   EXPECT_FALSE(again.log.tensorboard);
   std::string every_character;
   for (int c = 1; c < 256; ++c) every_character += static_cast<char>(c);
@@ -254,6 +254,21 @@ TEST(Recipe, WordsOfTheFieldLeadToTheKey) {
     for (std::string name; names >> name;) any = any || keys.contains(name);
     EXPECT_TRUE(any) << entry.names;
   }
+}
+
+TEST(Recipe, NamesItsOptimizer) {
+  EXPECT_EQ(parse(kSmall).optimizer.kind, "adamw");
+  EXPECT_EQ(parse(kSmall, {"optimizer.kind=adamw"}).optimizer, parse(kSmall).optimizer);
+  EXPECT_EQ(parse(kSmall).optimizer.own_number("beta2"), 0.95);
+  // A run of before there was a choice.
+  EXPECT_EQ(parse_saved_recipe("optimizer: {beta1: 0.8, learning_rate: 0.5}", "saved").optimizer,
+            parse(kSmall, {"optimizer.beta1=0.8", "optimizer.learning_rate=0.5"}).optimizer);
+  EXPECT_EQ(error_of_recipe(kSmall, {"optimizer=adamw"}),
+            "command line: optimizer: unknown key | Here that is optimizer.kind.");
+  EXPECT_NE(error_of_recipe(kSmall, {"optimizer.kind=adam"})
+                .find("optimizer.kind: unknown optimizer 'adam' | Here that is adamw."),
+            std::string::npos);
+  EXPECT_NE(error_of_recipe(kSmall, {"optimizer.kind=adamv"}).find("Did you mean adamw?"), std::string::npos);
 }
 
 TEST(Recipe, ValuesOfAnotherKindAreErrors) {

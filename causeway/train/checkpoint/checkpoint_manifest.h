@@ -58,7 +58,7 @@ struct AttachedFile {
 struct CheckpointState {
   int64_t step = 0;       // steps completed
   nlohmann::json model;   // the model's configuration; a checkpoint is only read into an equal one
-  std::string optimizer;  // its name, e.g. "adamw"
+  std::string optimizer;  // its name: "adamw"
   std::string tokenizer_fingerprint;
   uint64_t rng_seed = 0;
   uint64_t rng_step = 0;

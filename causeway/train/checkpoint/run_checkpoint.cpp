@@ -85,6 +85,20 @@ std::vector<double> weights_of(const Recipe& recipe) {
   return weights;
 }
 
+// What one optimizer keeps is of no use to another.
+void require_same_optimizer(const CheckpointReader& checkpoint, const RunParts& run) {
+  const std::string &was = checkpoint.state().optimizer, &is = run.recipe.optimizer.kind;
+  if (was != is)
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("optimizer.kind is {} in the checkpoint and {} in this run, which has no use for the other "
+                            "one's state",
+                            was, is),
+                checkpoint.directory().string(),
+                fmt::format("Resume with optimizer.kind={}, or begin a new run with the checkpoint's weights: causeway "
+                            "export writes them for model.from.",
+                            was));
+}
+
 // The position in the data counts samples, whose text follows from the dataset, the seed and the sequence length.
 void require_same_samples(const CheckpointReader& checkpoint, const RunParts& run) {
   const Recipe before = checkpoint_recipe(checkpoint);
@@ -129,11 +143,10 @@ std::vector<Tensor> tensors_to_write(const RunParts& run) {
   const auto add = [&](const Tensor& tensor) {
     if (writes_its_part(tensor)) tensors.push_back(tensor);
   };
-  const std::vector<TrainingStep::StateTensor>& state = run.step.optimizer_state();
-  const size_t weights = run.model.parameters().size(), each = state.size() / weights;
-  for (size_t i = 0; i < weights; ++i) {
+  auto kept = run.step.optimizer_state().begin();
+  for (size_t i = 0; i < run.model.parameters().size(); ++i) {
     add(run.model.parameters()[i].tensor);
-    for (size_t j = 0; j < each; ++j) add(state[i * each + j].tensor);
+    for (; kept != run.step.optimizer_state().end() && kept->parameter == i; ++kept) add(kept->tensor);
   }
   return tensors;
 }
@@ -143,7 +156,7 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
   CheckpointState state;
   state.step = position.step;
   state.model = shape_of(run.model);
-  state.optimizer = "adamw";
+  state.optimizer = run.recipe.optimizer.kind;
   if (run.dataset.tokenizer_identity()) state.tokenizer_fingerprint = run.dataset.tokenizer_identity()->fingerprint;
   state.rng_seed = static_cast<uint64_t>(run.recipe.train.seed);
   state.rng_step = static_cast<uint64_t>(position.step);
@@ -182,6 +195,7 @@ bool run_state_is_finite(const RunParts& run) {
 
 RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run) {
   checkpoint.require_model(shape_of(run.model));
+  require_same_optimizer(checkpoint, run);
   std::vector<NamedTensorSpec> specs;
   for (const Parameter& parameter : run.model.parameters()) specs.push_back(spec_of(parameter.name, parameter.tensor));
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())

@@ -268,8 +268,9 @@ std::string RunSaver::save_what_can_be_saved(const RunPosition& position, bool s
       return fmt::format("A step was being applied, so the weights may be of two steps and were not saved; {}.",
                          newest);
     if (!run_state_is_finite(run_))
-      return fmt::format("The weights or moments after step {} are not finite themselves and were not saved; {}.",
-                         position.step, newest);
+      return fmt::format(
+          "The weights or the optimizer's state after step {} are not finite themselves and were not saved; {}.",
+          position.step, newest);
     commit_now(position,
                {.keep_last = std::numeric_limits<int64_t>::max(),
                 .chunk_bytes = kSmallChunkBytes,

@@ -1,6 +1,6 @@
-// Whether ranks that hold the same part of a weight or a moment still hold the same bits: memory that flips a bit, a
-// link that changes one, a kernel whose results differ from rank to rank leave no other trace until the loss goes
-// wrong.
+// Whether ranks that hold the same part of a weight or of optimizer state still hold the same bits: memory that flips a
+// bit, a link that changes one, a kernel whose results differ from rank to rank leave no other trace until the loss
+// goes wrong.
 #pragma once
 
 #include <cstdint>

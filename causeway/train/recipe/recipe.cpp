@@ -20,6 +20,7 @@
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/model/family.h"
 #include "causeway/model/hugging_face.h"
+#include "causeway/optimizer/optimizer.h"
 #include "causeway/train/checkpoint/checkpoint.h"
 
 namespace causeway::train {
@@ -174,6 +175,30 @@ Field family_field(const SharedModelKey& entry, ModelConfig& config) {
       stored);
 }
 
+// What all optimizers take, and what some add. As with a model's family, the value of a key that another optimizer adds
+// stands in the configuration too until that is resolved.
+std::vector<Field> optimizer_fields(OptimizerConfig& config) {
+  const std::vector<std::string> names = optimizer_names();
+  std::vector<Field> all = {
+      {"optimizer.kind", fmt::format("the optimizer: {}", list_names(names, "or")), "the name of an optimizer",
+       [&config](const std::string& text) {
+         config.kind = find_optimizer(text).name;
+         return true;
+       },
+       [&config] { return config.kind; }, names},
+      field("optimizer.learning_rate", config.learning_rate, "peak learning rate")};
+  for (const SharedOptimizerKey& entry : shared_optimizer_keys()) {
+    OptimizerValue& stored = config.own.try_emplace(entry.key.name, entry.key.default_value).first->second;
+    const std::string meaning = fmt::format("{} ({})", entry.key.meaning, fmt::join(entry.optimizers, ", "));
+    all.push_back(
+        std::visit([&](auto& value) { return field("optimizer." + entry.key.name, value, meaning); }, stored));
+  }
+  all.push_back(
+      field("optimizer.weight_decay", config.weight_decay, "decoupled decay of matrices (norms and biases: none)"));
+  all.push_back(field("optimizer.gradient_clip", config.gradient_clip, "largest global gradient norm; 0: no clipping"));
+  return all;
+}
+
 // As long as there are keys: each has its line.
 std::vector<Field> fields(Recipe& r) {
   std::vector<Field> all = {
@@ -198,7 +223,7 @@ std::vector<Field> fields(Recipe& r) {
       field("model.norm_epsilon", r.model.norm_epsilon, "added to the variance in norms"),
   };
   for (const SharedModelKey& entry : shared_model_keys()) all.push_back(family_field(entry, r.model));
-  const std::vector<Field> rest = {
+  std::vector<Field> rest = {
       field("model.tie_embeddings", r.model.tie_embeddings, "output layer shares the embedding"),
       field("model.dropout", r.model.dropout, "probability of dropping an activation in training"),
       field("model.initializer_range", r.model.initializer_range, "standard deviation of initial weights"),
@@ -221,12 +246,11 @@ std::vector<Field> fields(Recipe& r) {
              "windows: the text cut every sequence_length tokens; documents: whole documents, and padding", kPackings),
       field("data.document_mask", r.data.document_mask,
             "attention stays within documents, as it always does with data.packing=documents"),
-      field("optimizer.learning_rate", r.optimizer.learning_rate, "peak learning rate of AdamW"),
-      field("optimizer.beta1", r.optimizer.beta1, "decay of the first moment"),
-      field("optimizer.beta2", r.optimizer.beta2, "decay of the second moment"),
-      field("optimizer.epsilon", r.optimizer.epsilon, "added to the root of the second moment"),
-      field("optimizer.weight_decay", r.optimizer.weight_decay, "decoupled decay of matrices (norms and biases: none)"),
-      field("optimizer.gradient_clip", r.optimizer.gradient_clip, "largest global gradient norm; 0: no clipping"),
+  };
+  all.insert(all.end(), rest.begin(), rest.end());
+  rest = optimizer_fields(r.optimizer);
+  all.insert(all.end(), rest.begin(), rest.end());
+  rest = {
       choice("schedule.kind", r.schedule.kind, "constant, linear, cosine or wsd", &parse_schedule_kind,
              &schedule_kind_name, {"constant", "linear", "cosine", "wsd"}),
       field("schedule.warmup_steps", r.schedule.warmup_steps, "steps of linear warm-up"),
@@ -251,8 +275,9 @@ std::vector<Field> fields(Recipe& r) {
             "so many layers, the first ones; the others with block selectively, with selective nothing; 0: all"),
       choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite",
              kNonFinitePolicies),
-      field("train.check_replicas", r.train.check_replicas,
-            "steps after which ranks compare the weights and moments that several of them hold; 0: never"),
+      field(
+          "train.check_replicas", r.train.check_replicas,
+          "steps after which ranks compare the weights and the optimizer's state that several of them hold; 0: never"),
       choice("train.pipeline_schedule", r.train.pipeline_schedule,
              "1f1b, interleaved or zero_bubble: how the stages of mesh.pp work through micro-batches",
              kPipelineSchedules),
@@ -445,6 +470,7 @@ void check_pipeline(const Recipe& r) {
 
 void resolve(Recipe& r, bool refuse_without_effect) {
   r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys()).resolved();
+  r.optimizer = (refuse_without_effect ? r.optimizer : r.optimizer.without_foreign_keys()).resolved();
   check_name(r.name);
   std::vector<std::string_view> architectures;
   for (const GpuArchitecture& architecture : gpu_architectures()) architectures.push_back(architecture.processor);
@@ -465,13 +491,6 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require(r.data.sequence_length <= r.model.max_sequence_length, "data.sequence_length",
           fmt::format("{} is longer than model.max_sequence_length, {}", r.data.sequence_length,
                       r.model.max_sequence_length));
-  require(r.optimizer.learning_rate > 0, "optimizer.learning_rate", "must be above 0");
-  for (const auto& [key, beta] :
-       {std::pair{"optimizer.beta1", r.optimizer.beta1}, {"optimizer.beta2", r.optimizer.beta2}})
-    require(beta >= 0 && beta < 1, key, "must be at least 0 and below 1");
-  require(r.optimizer.epsilon > 0, "optimizer.epsilon", "must be above 0");
-  require(r.optimizer.weight_decay >= 0, "optimizer.weight_decay", "must not be negative");
-  require(r.optimizer.gradient_clip >= 0, "optimizer.gradient_clip", "must not be negative");
   require(r.train.epochs >= 0 && r.train.epochs <= kMostEpochs, "train.epochs",
           fmt::format("{} passes over the data cannot be taken", r.train.epochs),
           fmt::format("Give a number above 0, up to {}; a part of a pass may be one.", kMostEpochs));

@@ -10,6 +10,7 @@
 
 #include "causeway/graph/sharding.h"
 #include "causeway/model/config.h"
+#include "causeway/optimizer/config.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/train/recipe/data_sources.h"
 #include "causeway/train/recipe/schedule.h"
@@ -44,14 +45,7 @@ struct Recipe {
     bool masks_documents() const { return document_mask || packs_documents(); }
   } data;
 
-  struct Optimizer {
-    double learning_rate = 3e-4;
-    double beta1 = 0.9;
-    double beta2 = 0.95;
-    double epsilon = 1e-8;
-    double weight_decay = 0.1;   // of matrices; norms and biases have none
-    double gradient_clip = 1.0;  // largest global gradient norm; 0: no clipping
-  } optimizer;
+  OptimizerConfig optimizer;
 
   ScheduleConfig schedule;  // total_steps follows train.steps
 

@@ -31,8 +31,8 @@ std::span<const std::byte> bytes_of(std::span<const T> values) {
   return std::as_bytes(values);
 }
 
-Tensor zeros_in_memory(const Shape& shape, const Sharding& sharding = {}) {
-  return Tensor::zeroed(evaluate(shape, {}), DType::kF32, sharding);
+Tensor zeros_in_memory(const Shape& shape, const Sharding& sharding = {}, DType dtype = DType::kF32) {
+  return Tensor::zeroed(evaluate(shape, {}), dtype, sharding);
 }
 
 // The number in the name of a layer's parameter.
@@ -120,9 +120,10 @@ double pipeline_bubble(const Recipe& recipe) {
 }
 
 void require_memory_for_weights(const Device& device, const Recipe& recipe) {
-  const int64_t optimizer = recipe.micro_batches() > 1 ? 3 : 2;  // two moments, sums over micro-batches
-  const int64_t all = parameter_count(recipe.model) * static_cast<int64_t>(sizeof(float));
-  const int64_t bytes = all / (weight_pieces(make_mesh(recipe.mesh)) * recipe.mesh.pp) * (1 + optimizer);
+  const int64_t elements = parameter_count(recipe.model) / (weight_pieces(make_mesh(recipe.mesh)) * recipe.mesh.pp);
+  // Weights, and sums of gradients over micro-batches.
+  const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
+  const int64_t bytes = elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
@@ -131,17 +132,20 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
 }
 
 TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
-    : model_(model), recipe_(recipe), context_(model.parameters().front().tensor.context()) {
+    : model_(model),
+      recipe_(recipe),
+      optimizer_(find_optimizer(recipe.optimizer.kind)),
+      context_(model.parameters().front().tensor.context()) {
   const ContextScope scope(context_);
   order_ = batch_order(recipe);
   for (const Parameter& parameter : model.parameters()) {
     weights_.push_back(parameter.tensor);
-    const auto zeros = [&] { return zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding()); };
-    moment1_.push_back(zeros());
-    moment2_.push_back(zeros());
-    state_.push_back({"moment1." + parameter.name, moment1_.back(), parameter.is_copy});
-    state_.push_back({"moment2." + parameter.name, moment2_.back(), parameter.is_copy});
-    if (accumulates()) gradient_sums_.push_back(zeros());
+    const auto zeros = [&](DType dtype) {
+      return zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding(), dtype);
+    };
+    for (const OptimizerState& kept : optimizer_.state_of(parameter))
+      state_.push_back({kept.name + "." + parameter.name, zeros(kept.dtype), weights_.size() - 1, parameter.is_copy});
+    if (accumulates()) gradient_sums_.push_back(zeros(DType::kF32));
   }
   for (int64_t i = 0; i < batches_in_one(); ++i) arguments_.push_back(make_arguments());
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
@@ -198,16 +202,10 @@ void TrainingStep::fit_memory(const Ranks& ranks) {
 
 int64_t TrainingStep::planned_bytes(const Recomputation& recomputation) const {
   const auto given = [&](int64_t bytes) { return context_->device().target().reserved_bytes(bytes); };
-  // The first program reads sums of gradients or, where it is the only one, both moments.
-  int64_t state = 0, read = 0;
-  for (const Tensor& weight : weights_) {
-    state += given(weight.local_bytes());
-    read += weight.local_bytes();
-  }
-  for (const Tensor& moment : moment1_) {
-    state += given(moment.local_bytes()) * (accumulates() ? 3 : 2);
-    read += moment.local_bytes() * (accumulates() ? 1 : 2);
-  }
+  int64_t state = 0;
+  for (const Tensor& weight : weights_) state += given(weight.local_bytes());
+  for (const StateTensor& kept : state_) state += given(kept.tensor.local_bytes());
+  for (const Tensor& sum : gradient_sums_) state += given(sum.local_bytes());
   ProgramOptions options = options_.program;
   options.pipeline.recompute = recomputation;
   int64_t arena = 0;
@@ -217,8 +215,8 @@ int64_t TrainingStep::planned_bytes(const Recomputation& recomputation) const {
     arena = std::max(arena, programs.back().arena_bytes);
   }
   const ProgramMemory &first = programs.front(), &last = programs.back();
-  return state + given(arena) + first.input_bytes - read + first.task_counter_bytes + last.output_bytes +
-         frozen_bytes_aside();
+  return state + given(arena) + first.input_bytes - weight_bytes() - bytes_of_state_in_main() +
+         first.task_counter_bytes + last.output_bytes + frozen_bytes_aside();
 }
 
 TrainingStep::Arguments TrainingStep::make_arguments() const {
@@ -284,7 +282,7 @@ int64_t TrainingStep::reserved_bytes() {
   add(apply_ == nullptr ? main : apply_->prepare({hyper_}), ProgramBuffer::Place::kOutput);
   // Those are read by what applies the gradients.
   if (accumulates())
-    for (const StateTensor& moment : state_) bytes += rounded(moment.tensor.local_bytes());
+    for (const StateTensor& kept : state_) bytes += rounded(kept.tensor.local_bytes());
   return bytes + rounded(frozen_bytes_aside());
 }
 
@@ -293,17 +291,34 @@ int64_t TrainingStep::frozen_bytes_aside() const {
   return accumulates() && frozen_.defined() ? frozen_.local_bytes() : 0;
 }
 
+int64_t TrainingStep::weight_bytes() const {
+  int64_t bytes = 0;
+  for (const Tensor& weight : weights_) bytes += weight.local_bytes();
+  return bytes;
+}
+
+int64_t TrainingStep::state_bytes() const {
+  int64_t bytes = 0;
+  for (const StateTensor& kept : state_) bytes += kept.tensor.local_bytes();
+  return bytes;
+}
+
+int64_t TrainingStep::gradient_sum_bytes() const {
+  int64_t bytes = 0;
+  for (const Tensor& sum : gradient_sums_) bytes += sum.local_bytes();
+  return bytes;
+}
+
 StepCost TrainingStep::cost() {
   StepCost cost;
-  for (const Tensor& weight : weights_) cost.parameter_bytes += weight.local_bytes();
-  for (const Tensor& moment : moment1_) cost.optimizer_bytes += moment.local_bytes() * (accumulates() ? 3 : 2);
+  cost.parameter_bytes = weight_bytes();
+  cost.optimizer_bytes = state_bytes() + gradient_sum_bytes();
   cost.arena_bytes = arena_bytes();
   cost.scratch_bytes = scratch_bytes();
   const ProgramMemory main = main_->prepare(main_arguments()).memory();
   const ProgramMemory last = apply_ == nullptr ? main : apply_->prepare({hyper_}).memory();
-  const int64_t of_state = accumulates() ? cost.optimizer_bytes / 3 : cost.optimizer_bytes;
-  cost.batch_bytes = main.input_bytes - cost.parameter_bytes - of_state + last.output_bytes + main.task_counter_bytes +
-                     frozen_bytes_aside();
+  cost.batch_bytes = main.input_bytes - cost.parameter_bytes - bytes_of_state_in_main() + last.output_bytes +
+                     main.task_counter_bytes + frozen_bytes_aside();
   if (context_->device().target().has_own_memory()) cost.reserved_bytes = reserved_bytes();
   cost.flops = flops_of_all_stages_ ? *flops_of_all_stages_ : own_flops();
   return cost;
@@ -480,26 +495,33 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
     if (rounds_gradients(recipe_) && model_.parameters()[i].only_multiplied)
       gradients[i] = cast(cast(gradients[i], DType::kBF16), DType::kF32);
   }
-  const Recipe::Optimizer& optimizer = recipe_.optimizer;
+  const OptimizerConfig& config = recipe_.optimizer;
   const Tensor norm = norm_of_all_stages(gradients, loss);
   Tensor finite = logical_and(isfinite(loss), isfinite(norm));
   if (frozen_.defined()) {
     finite = logical_and(finite, eq(frozen_, 0.0));
     frozen_.assign(where(finite, frozen_, ones_like(frozen_)));
   }
-  const Tensor scale = optimizer.gradient_clip > 0 ? clip_scale(norm, optimizer.gradient_clip) : ones_like(norm);
+  const Tensor scale = config.gradient_clip > 0 ? clip_scale(norm, config.gradient_clip) : ones_like(norm);
   const Tensor rate = scalar_at(hyper, kLearningRate), step = scalar_at(hyper, kStep);
+  const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
+    target.assign(where(broadcast_to(finite, value.shape()), value, target));
+  };
+  size_t next_state = 0;
   for (size_t i = 0; i < weights_.size(); ++i) {
-    AdamWOptions options{optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weight_decay};
-    if (!model_.parameters()[i].decays) options.weight_decay = 0;
-    const AdamWUpdate updated =
-        adamw_update(weights_[i], gradients[i] * scale, moment1_[i], moment2_[i], rate, step, options);
-    const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
-      target.assign(where(broadcast_to(finite, value.shape()), value, target));
-    };
+    const Parameter& parameter = model_.parameters()[i];
+    const size_t first_state = next_state;
+    std::vector<Tensor> kept;
+    for (; next_state < state_.size() && state_[next_state].parameter == i; ++next_state)
+      kept.push_back(state_[next_state].tensor);
+    const UpdatedParameter updated = optimizer_.update(
+        {parameter, gradients[i] * scale, std::move(kept), rate, step, parameter.decays ? config.weight_decay : 0},
+        config);
     keep_unless_finite(weights_[i], updated.parameter);
-    keep_unless_finite(moment1_[i], updated.first_moment);
-    keep_unless_finite(moment2_[i], updated.second_moment);
+    CAUSEWAY_CHECK(updated.state.size() == next_state - first_state, "{} keeps {} tensors of {} and updates {}",
+                   optimizer_.name, next_state - first_state, parameter.name, updated.state.size());
+    for (size_t j = first_state; j < next_state; ++j)
+      keep_unless_finite(state_[j].tensor, updated.state[j - first_state]);
   }
   return {loss, norm, cast(finite, DType::kF32)};
 }

@@ -1,5 +1,5 @@
-// One optimizer step of a language model: forward, loss, gradients, clipping and AdamW in one program; or, when the
-// batch is worked through in several micro-batches, one program that adds up gradients and one that applies them. A
+// One optimizer step of a language model: forward, loss, gradients, clipping and the optimizer in one program; or, when
+// the batch is worked through in several micro-batches, one program that adds up gradients and one that applies them. A
 // stage of a pipeline has one program again, for all micro-batches (stage_trace.h).
 //
 // The loss is the sum over the targets of the whole batch divided by their number, however it is split. A step whose
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "causeway/model/language_model.h"
+#include "causeway/optimizer/optimizer.h"
 #include "causeway/passes/count_flops.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/program/context.h"
@@ -58,7 +59,7 @@ struct TrainingBatch {
 // What a step costs, known before it runs: bytes of one rank, FLOPs of all.
 struct StepCost {
   int64_t parameter_bytes = 0;  // weights
-  int64_t optimizer_bytes = 0;  // moments, and gradients when they are added up
+  int64_t optimizer_bytes = 0;  // its state, and gradients when they are added up
   int64_t arena_bytes = 0;      // activations, gradients and workspaces
   int64_t scratch_bytes = 0;    // of a processor's workers, beside the arena
   int64_t batch_bytes = 0;      // tokens of a micro-batch, what else the step reads (tables of angles), its results
@@ -135,20 +136,24 @@ class TrainingStep {
   // After a run that was not finite, on the same batch: the first value that is not.
   std::optional<NonFiniteValue> find_non_finite(const TrainingBatch& batch, int64_t step, double learning_rate);
 
-  // Whether weights and moments are all of one step: false after a run that threw while they were being updated, and
-  // while a step is not finished.
+  // Whether weights and the optimizer's state are all of one step: false after a run that threw while they were being
+  // updated, and while a step is not finished.
   bool state_is_whole() const { return !updating_ && begun_ == finished_; }
 
   // Runs the main step's program and returns the seconds each of its kernels took; updates happen as in run().
   std::vector<double> run_timed(const TrainingBatch& batch, int64_t step, double learning_rate);
 
-  // The optimizer's state by name: "moment1.NAME" and "moment2.NAME" for each parameter.
+  // What the optimizer keeps, in the order of the parameters, by names such as "moment1.NAME" (OptimizerState).
   struct StateTensor {
     std::string name;
     Tensor tensor;
+    size_t parameter = 0;  // its index in the model
     bool is_copy = false;  // of a parameter that is one
   };
   const std::vector<StateTensor>& optimizer_state() const { return state_; }
+  // The rank's bytes of it, and of the sums of gradients over micro-batches.
+  int64_t state_bytes() const;
+  int64_t gradient_sum_bytes() const;
 
   // The step that holds the forward and backward pass, and the types of its arguments: for `causeway explain`.
   Step& main_step() { return *main_; }
@@ -189,12 +194,16 @@ class TrainingStep {
   int64_t scratch_bytes();
   int64_t reserved_bytes();
   int64_t frozen_bytes_aside() const;
+  int64_t weight_bytes() const;
+  // Of what the main step reads beside weights and the batch: sums of gradients, or what the optimizer keeps.
+  int64_t bytes_of_state_in_main() const { return accumulates() ? gradient_sum_bytes() : state_bytes(); }
 
   LanguageModel& model_;
   const Recipe& recipe_;
+  const Optimizer& optimizer_;
   std::shared_ptr<Context> context_;
   std::vector<Tensor> weights_;
-  std::vector<Tensor> moment1_, moment2_, gradient_sums_;
+  std::vector<Tensor> gradient_sums_;
   Tensor loss_sum_;
   // 1 from a step on that was not finite: nothing is updated any more. Undefined where steps do not run ahead.
   Tensor frozen_;

@@ -8,6 +8,7 @@
 
 #include "causeway/base/byte_size.h"
 #include "causeway/device/offline/offline_device.h"
+#include "causeway/optimizer/optimizer.h"
 #include "causeway/program/context.h"
 #include "causeway/train/step/training_step.h"
 
@@ -32,8 +33,12 @@ bool cuts(const Sharding& sharding, const std::string& axis) {
                              [&](const auto& axes) { return std::ranges::find(axes, axis) != axes.end(); });
 }
 
-// Of a weight's element: itself, two moments and, where micro-batches are added up, its gradient.
-int64_t state_of(const Recipe& recipe) { return recipe.micro_batches() > 1 && recipe.mesh.pp == 1 ? 4 : 3; }
+// Of a weight: itself, what the optimizer keeps and, where micro-batches are added up, its gradient.
+int64_t held_bytes(const Parameter& weight, const Recipe& recipe) {
+  const int64_t own = weight.tensor.local_bytes();
+  const bool adds_up = recipe.micro_batches() > 1 && recipe.mesh.pp == 1;
+  return (adds_up ? 2 : 1) * own + find_optimizer(recipe.optimizer.kind).state_bytes(weight);
+}
 
 }  // namespace
 
@@ -49,7 +54,7 @@ std::vector<UncutWeights> uncut_weights(const std::vector<Parameter>& parameters
     uncut.all = true;
     int64_t held = 0;
     for (const Parameter& parameter : parameters) {
-      const int64_t bytes = parameter.tensor.local_bytes() * state_of(recipe);
+      const int64_t bytes = held_bytes(parameter, recipe);
       held += bytes;
       if (parameter.tensor.shape().size() < 2) continue;
       if (cuts(parameter.tensor.sharding(), axis.name)) {
@@ -87,7 +92,7 @@ std::string uncut_weights_text(const UncutWeights& uncut) {
                            "values are one matrix"
                          : fmt::format("none of their sizes is a multiple of {} times what else cuts it", uncut.ranks);
   return fmt::format(
-      "mesh.{}={} cuts {}: {} of weights and moments stay whole on each of its ranks, where {} would do. "
+      "mesh.{}={} cuts {}: {} of weights and optimizer state stay whole on each of its ranks, where {} would do. "
       "Whole are {}: {}.",
       uncut.axis, uncut.ranks, uncut.all ? "no weight" : "not all weights", format_bytes(uncut.bytes),
       format_bytes(uncut.bytes / uncut.ranks), names, why);

@@ -14,7 +14,7 @@ namespace causeway::train {
 struct UncutWeights {
   std::string axis;  // "fsdp"
   int64_t ranks = 1;
-  // Of a rank: weights, moments and sums of gradients that each rank of the axis holds as a whole.
+  // Of a rank: weights, optimizer state and sums of gradients that each rank of the axis holds as a whole.
   int64_t bytes = 0;
   // Which: "model.layers.*.mlp.up_proj.weight [1408, 512]", layers once.
   std::vector<std::string> tensors;
@@ -28,8 +28,8 @@ std::vector<UncutWeights> uncut_weights(const std::vector<Parameter>& parameters
 // The same of the recipe's model on the first rank of its mesh, which need not be here; nothing is allocated.
 std::vector<UncutWeights> uncut_weights(const Recipe& recipe);
 
-// "mesh.fsdp=3 cuts no weight: 1.20 GiB of weights and moments stay whole on each of its ranks, where 410 MiB would do.
-// Whole are ...: none of their sizes is a multiple of 3 times what else cuts it."
+// "mesh.fsdp=3 cuts no weight: 1.20 GiB of weights and optimizer state stay whole on each of its ranks, where 410 MiB
+// would do. Whole are ...: none of their sizes is a multiple of 3 times what else cuts it."
 std::string uncut_weights_text(const UncutWeights& uncut);
 
 }  // namespace causeway::train

@@ -1,0 +1,174 @@
+#include "causeway/optimizer/optimizer.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "causeway/base/error.h"
+#include "causeway/base/field_words.h"
+#include "causeway/model/family.h"
+#include "causeway/optimizer/optimizers.h"
+
+namespace causeway::optimizer {
+namespace {
+
+using Optimizers = std::vector<std::unique_ptr<const Optimizer>>;  // pointers, so that a description stays where it is
+
+void add_optimizer(Optimizers& optimizers, Optimizer added) {
+  for (const auto& other : optimizers) {
+    CAUSEWAY_CHECK(other->name != added.name, "two optimizers of the name {}", added.name);
+    for (const OptimizerKey& key : added.keys) {
+      const OptimizerKey* same = other->find_key(key.name);
+      CAUSEWAY_CHECK(same == nullptr || (same->default_value == key.default_value && same->meaning == key.meaning),
+                     "the key {} of {} is another in {}", key.name, added.name, other->name);
+    }
+  }
+  optimizers.push_back(std::make_unique<const Optimizer>(std::move(added)));
+}
+
+Optimizers& optimizers() {
+  static Optimizers all = [] {
+    Optimizers own;
+    for (Optimizer& one : own_optimizers()) add_optimizer(own, std::move(one));
+    return own;
+  }();
+  return all;
+}
+
+std::vector<std::string> owners_of(std::string_view key) {
+  std::vector<std::string> names;
+  for (const auto& one : optimizers())
+    if (one->find_key(key) != nullptr) names.push_back(one->name);
+  return names;
+}
+
+void require(bool condition, const std::string& key, const std::string& what, const std::string& hint = {}) {
+  if (!condition) throw Error(ErrorKind::kInvalidArgument, what, "optimizer." + key, hint);
+}
+
+template <class T>
+T own_value(const OptimizerConfig& config, const std::string& name) {
+  const auto given = config.own.find(name);
+  if (given != config.own.end()) return std::get<T>(given->second);
+  const OptimizerKey* key = find_optimizer(config.kind).find_key(name);
+  CAUSEWAY_CHECK(key != nullptr, "the optimizer {} has no key {}", config.kind, name);
+  return std::get<T>(key->default_value);
+}
+
+}  // namespace
+
+OptimizerKey OptimizerKey::above_zero(std::string name, double default_value, std::string meaning) {
+  return {std::move(name), default_value, std::move(meaning), [](const OptimizerValue& value) -> std::string {
+            return std::get<double>(value) > 0 ? "" : "must be above 0";
+          }};
+}
+
+OptimizerKey OptimizerKey::below_one(std::string name, double default_value, std::string meaning) {
+  return {std::move(name), default_value, std::move(meaning), [](const OptimizerValue& value) -> std::string {
+            const double number = std::get<double>(value);
+            return number >= 0 && number < 1 ? "" : "must be at least 0 and below 1";
+          }};
+}
+
+const OptimizerKey* Optimizer::find_key(std::string_view key) const {
+  const auto found = std::ranges::find(keys, key, &OptimizerKey::name);
+  return found == keys.end() ? nullptr : &*found;
+}
+
+std::vector<OptimizerState> Optimizer::state_of(const Parameter& parameter) const {
+  std::vector<OptimizerState> kept;
+  for (const OptimizerState& one : state)
+    if (!one.kept_for || one.kept_for(parameter)) kept.push_back(one);
+  return kept;
+}
+
+int64_t Optimizer::state_bytes(const Parameter& parameter, int64_t elements) const {
+  int64_t bytes = 0;
+  for (const OptimizerState& one : state_of(parameter)) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
+  return bytes;
+}
+
+int64_t Optimizer::state_bytes(const Parameter& parameter) const {
+  return state_bytes(parameter,
+                     parameter.tensor.local_bytes() / static_cast<int64_t>(size_bytes(parameter.tensor.dtype())));
+}
+
+int64_t Optimizer::least_state_bytes(int64_t elements) const {
+  int64_t bytes = 0;
+  for (const OptimizerState& one : state)
+    if (!one.kept_for) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
+  return bytes;
+}
+
+const Optimizer& find_optimizer(std::string_view name) {
+  for (const auto& one : optimizers())
+    if (one->name == name) return *one;
+  const std::vector<std::string> names = optimizer_names();
+  const std::string all = fmt::format("{} {}.", names.size() == 1 ? "There is" : "There are", list_names(names));
+  const std::string hint = name_hint(NameOf::kOptimizer, name, names);
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("unknown optimizer '{}'", name), "optimizer.kind",
+              hint.empty()              ? all
+              : hint.starts_with("Did") ? hint
+                                        : fmt::format("{} {}", hint, all));
+}
+
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const auto& one : optimizers()) names.push_back(one->name);
+  return names;
+}
+
+std::vector<SharedOptimizerKey> shared_optimizer_keys() {
+  std::vector<SharedOptimizerKey> shared;
+  for (const auto& one : optimizers())
+    for (const OptimizerKey& key : one->keys)
+      if (std::ranges::none_of(shared, [&](const SharedOptimizerKey& other) { return other.key.name == key.name; }))
+        shared.push_back({key, owners_of(key.name)});
+  return shared;
+}
+
+RegisteredOptimizer::RegisteredOptimizer(Optimizer optimizer) : name_(optimizer.name) {
+  add_optimizer(optimizers(), std::move(optimizer));
+}
+
+RegisteredOptimizer::~RegisteredOptimizer() {
+  std::erase_if(optimizers(), [&](const auto& one) { return one->name == name_; });
+}
+
+int64_t OptimizerConfig::own_integer(const std::string& key) const { return own_value<int64_t>(*this, key); }
+double OptimizerConfig::own_number(const std::string& key) const { return own_value<double>(*this, key); }
+bool OptimizerConfig::own_truth(const std::string& key) const { return own_value<bool>(*this, key); }
+
+OptimizerConfig OptimizerConfig::without_foreign_keys() const {
+  OptimizerConfig c = *this;
+  const Optimizer& described = find_optimizer(kind);
+  std::erase_if(c.own, [&](const auto& entry) { return described.find_key(entry.first) == nullptr; });
+  return c;
+}
+
+OptimizerConfig OptimizerConfig::resolved() const {
+  const Optimizer& described = find_optimizer(kind);
+  require(learning_rate > 0, "learning_rate", "must be above 0");
+  require(weight_decay >= 0, "weight_decay", "must not be negative");
+  require(gradient_clip >= 0, "gradient_clip", "must not be negative");
+  for (const auto& [name, value] : own) {
+    if (described.find_key(name) != nullptr) continue;
+    const std::vector<std::string> owners = owners_of(name);
+    require(!owners.empty(), name, "unknown key");
+    require(value == find_optimizer(owners.front()).find_key(name)->default_value, name,
+            fmt::format("has no effect on {}: it belongs to {}", kind, list_names(owners)),
+            "Delete the key, or choose what it belongs to with optimizer.kind.");
+  }
+  OptimizerConfig c = *this;
+  c.own.clear();
+  for (const OptimizerKey& key : described.keys) {
+    const auto given = own.find(key.name);
+    const OptimizerValue& value = given == own.end() ? key.default_value : given->second;
+    require(value.index() == key.default_value.index(), key.name, "has another kind of value");
+    const std::string problem = key.problem ? key.problem(value) : "";
+    require(problem.empty(), key.name, problem);
+    c.own.emplace(key.name, value);
+  }
+  return c;
+}
+
+}  // namespace causeway::optimizer

@@ -1,0 +1,103 @@
+// An optimizer is one file (causeway/optimizer/adamw.cpp, say), which describes it whole: its name, the keys it adds to
+// a recipe, what it keeps of every parameter, and how it updates one. Recipes, training steps, checkpoints and plans
+// ask the description; nothing else tells one optimizer from another.
+//
+// The program's own are listed in causeway/optimizer/optimizers.h. Others are added while they are registered:
+//
+//   const RegisteredOptimizer registered(my_optimizer());
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "causeway/model/language_model.h"
+#include "causeway/optimizer/config.h"
+#include "causeway/tensor/tensor.h"
+
+namespace causeway::optimizer {
+
+// A key that an optimizer adds. Several may share one: then they describe it alike.
+struct OptimizerKey {
+  std::string name;              // "beta1", in a recipe optimizer.beta1
+  OptimizerValue default_value;  // its kind is the key's
+  std::string meaning;           // for help texts and docs/recipes.md
+  // What is wrong with a value ("must be above 0"), or nothing.
+  std::function<std::string(const OptimizerValue&)> problem;
+
+  // Numbers of which the bounds are usual.
+  static OptimizerKey above_zero(std::string name, double default_value, std::string meaning);
+  static OptimizerKey below_one(std::string name, double default_value, std::string meaning);  // and at least 0
+};
+
+// A tensor that is kept of each parameter from step to step: of the parameter's shape, lying over a mesh as it does,
+// zero before the first step.
+struct OptimizerState {
+  std::string name;  // its name in checkpoints is that, a point and the parameter's: "moment1.model.norm.weight"
+  DType dtype = DType::kF32;
+  // Of which parameters; empty: of all of them.
+  std::function<bool(const Parameter&)> kept_for = {};
+};
+
+// What an update is given.
+struct ParameterUpdate {
+  const Parameter& parameter;
+  Tensor gradient;            // f32, clipped
+  std::vector<Tensor> state;  // what is kept of this parameter, in the order of Optimizer::state
+  Tensor learning_rate;       // f32 []: of this step
+  Tensor step;                // f32 []: counts from 1
+  double weight_decay = 0;    // 0 for a parameter that does not decay
+};
+
+struct UpdatedParameter {
+  Tensor parameter;
+  std::vector<Tensor> state;
+};
+
+struct Optimizer {
+  std::string name;  // in recipes and in the manifests of checkpoints
+  std::vector<OptimizerKey> keys;
+  std::vector<OptimizerState> state;
+  // New values of a parameter and its state as tensor expressions, traced into the training step. A step that is not
+  // finite takes none of them.
+  std::function<UpdatedParameter(const ParameterUpdate&, const OptimizerConfig&)> update;
+
+  const OptimizerKey* find_key(std::string_view key) const;
+  // What is kept of a parameter.
+  std::vector<OptimizerState> state_of(const Parameter& parameter) const;
+  // The bytes of that, on a rank that holds so many elements of it.
+  int64_t state_bytes(const Parameter& parameter, int64_t elements) const;
+  // The same on this rank.
+  int64_t state_bytes(const Parameter& parameter) const;
+  // Of what is kept of all parameters, by their number of elements alone.
+  int64_t least_state_bytes(int64_t elements) const;
+};
+
+// Throws Error(kInvalidArgument) with the nearest name, at "optimizer.kind".
+const Optimizer& find_optimizer(std::string_view name);
+// In the order of their registration.
+std::vector<std::string> optimizer_names();
+
+// Every key that some optimizer adds, once, and the optimizers that do.
+struct SharedOptimizerKey {
+  const OptimizerKey& key;
+  std::vector<std::string> optimizers;
+};
+std::vector<SharedOptimizerKey> shared_optimizer_keys();
+
+// An optimizer besides the program's own, for as long as this lives. Not while steps are made on other threads.
+class RegisteredOptimizer {
+ public:
+  // The name must be new, and a key that another optimizer adds too be described as there.
+  explicit RegisteredOptimizer(Optimizer optimizer);
+  RegisteredOptimizer(const RegisteredOptimizer&) = delete;
+  RegisteredOptimizer& operator=(const RegisteredOptimizer&) = delete;
+  ~RegisteredOptimizer();
+
+ private:
+  std::string name_;
+};
+
+}  // namespace causeway::optimizer

@@ -1,0 +1,47 @@
+// AdamW against its formulas in double, through the description that a training step asks.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "causeway/optimizer/optimizer.h"
+#include "causeway/tensor/ops.h"
+
+namespace causeway::optimizer {
+namespace {
+
+TEST(AdamW, IsItsFormulas) {
+  const Optimizer& adamw = find_optimizer("adamw");
+  OptimizerConfig config;
+  config.own = {{"beta1", 0.8}, {"beta2", 0.99}, {"epsilon", 1e-3}};
+  config = config.resolved();
+  ASSERT_EQ(adamw.state.size(), 2u);
+  EXPECT_EQ(adamw.state[0].name, "moment1");
+  EXPECT_EQ(adamw.state[1].name, "moment2");
+  const double rate = 0.05;
+  for (const double decay : {0.1, 0.0}) {
+    std::vector<double> p = {1, -2, 0.5, 3}, m(4), v(4);
+    Parameter parameter{"weight", Tensor::from_values(p, {2, 2}), decay > 0};
+    std::vector<Tensor> state = {zeros({2, 2}), zeros({2, 2})};
+    EXPECT_EQ(adamw.state_bytes(parameter), 2 * 4 * 4);
+    EXPECT_EQ(adamw.least_state_bytes(4), 2 * 4 * 4);
+    for (int step = 1; step <= 4; ++step) {
+      const std::vector<double> g = {0.5 * step, -0.25, 0, 1.0 / step};
+      const UpdatedParameter updated = adamw.update(
+          {parameter, Tensor::from_values(g, {2, 2}), state, full({}, rate), full({}, step), decay}, config);
+      for (size_t i = 0; i < p.size(); ++i) {
+        m[i] = 0.8 * m[i] + 0.2 * g[i];
+        v[i] = 0.99 * v[i] + 0.01 * g[i] * g[i];
+        const double mean = m[i] / (1 - std::pow(0.8, step)), square = v[i] / (1 - std::pow(0.99, step));
+        p[i] = p[i] * (1 - rate * decay) - rate * mean / (std::sqrt(square) + 1e-3);
+        EXPECT_NEAR(updated.parameter.values()[i], p[i], 1e-6) << step;
+        EXPECT_NEAR(updated.state[0].values()[i], m[i], 1e-6) << step;
+        EXPECT_NEAR(updated.state[1].values()[i], v[i], 1e-6) << step;
+      }
+      parameter.tensor = updated.parameter;
+      state = updated.state;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace causeway::optimizer

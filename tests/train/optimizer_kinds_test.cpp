@@ -1,0 +1,183 @@
+// What holds of every optimizer of the program: a run over any mesh is that of one device, a run that goes on is one
+// that never stopped, its state has its names in checkpoints, and a step takes the memory that was planned.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "causeway/base/error.h"
+#include "causeway/formats/box.h"
+#include "causeway/optimizer/optimizer.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/trainer.h"
+#include "tests/fixtures/temporary_directory.h"
+#include "tests/train/training_ranks.h"
+
+namespace causeway::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+class EveryOptimizer : public testing::TestWithParam<std::string> {
+ protected:
+  EveryOptimizer() {
+    std::string text;
+    for (uint32_t i = 0, x = 1; i < 6000; ++i, x = x * 1664525 + 1013904223)
+      text.push_back(static_cast<char>('a' + (x >> 24) % 20));
+    std::ofstream(directory_ / "text.bin", std::ios::binary) << text;
+  }
+
+  Recipe recipe(const std::string& name, const std::vector<std::string>& overrides) const {
+    std::vector<std::string> all = {"name=" + name, "run_directory=" + (directory_ / name).string(),
+                                    "data.path=" + (directory_ / "text.bin").string(), "optimizer.kind=" + GetParam()};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return parse_recipe(R"(
+model: {family: llama, vocabulary_size: 256, layers: 2, width: 16, heads: 4, kv_heads: 2, ffn_width: 32, max_sequence_length: 16}
+data: {token_bytes: 1, sequence_length: 16}
+train: {batch_size: 8, steps: 6, precision: f32}
+optimizer: {learning_rate: 3e-3}
+checkpoint: {interval: 3, interval_minutes: 0, keep: 9}
+log: {tensorboard: false}
+)",
+                        "recipe", all);
+  }
+
+  // Losses by step.
+  std::map<int64_t, double> run(const Recipe& recipe, const ResumeChoice& resume = {}) const {
+    on_ranks(recipe.mesh, [&] { train_in_context(recipe, {.resume = resume, .quiet = true, .watch_signals = false}); });
+    std::map<int64_t, double> losses;
+    std::ifstream file(directory_ / recipe.name / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const nlohmann::json record = nlohmann::json::parse(line);
+      if (record.contains("loss")) losses[record["step"].get<int64_t>()] = record["loss"].get<double>();
+    }
+    return losses;
+  }
+
+  std::filesystem::path checkpoint(const std::string& name, int step) const {
+    return directory_ / name / fmt::format("checkpoints/step-{:08}", step);
+  }
+
+  static std::map<std::string, std::vector<std::byte>> state(const std::filesystem::path& checkpoint) {
+    const CheckpointReader reader(checkpoint);
+    std::map<std::string, std::vector<std::byte>> state;
+    for (const std::string& name : reader.names()) {
+      const CheckpointTensor& tensor = reader.tensor(name);
+      std::vector<std::byte> bytes(checked_volume(tensor.shape, size_bytes(tensor.dtype)).value());
+      reader.read(name, bytes);
+      state[name] = std::move(bytes);
+    }
+    return state;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_P(EveryOptimizer, LearnsABatchThatItSeesAgain) {
+  const Recipe one = recipe("learns", {});
+  const ContextScope scope(Context::open("cpu"));
+  const auto model = LanguageModel::create(one.model, 3);
+  TrainingStep step(*model, one);
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < 8 * 16; ++i) tokens.push_back(i * i % 251);
+  const TrainingBatch batch{tokens, tokens, {}, 8 * 16};
+  double before = step.run(batch, 0, 3e-3).loss;
+  for (int64_t i = 1; i < 12; ++i) {
+    const double loss = step.run(batch, i, 3e-3).loss;
+    EXPECT_LT(loss, before) << i;
+    before = loss;
+  }
+}
+
+TEST_P(EveryOptimizer, GoesOnAsIfItHadNotStopped) {
+  const std::map<int64_t, double> expected = run(recipe("whole", {}));
+  ASSERT_EQ(expected.size(), 6u);
+  const auto half = checkpoint("whole", 3);
+  const std::map<int64_t, double> continued = run(recipe("resumed", {}), {ResumeMode::kFrom, half.string()});
+  ASSERT_EQ(continued.size(), 3u);
+  for (const auto& [step, loss] : continued) EXPECT_EQ(loss, expected.at(step)) << step;
+  EXPECT_EQ(state(checkpoint("resumed", 6)), state(checkpoint("whole", 6)));
+}
+
+TEST_P(EveryOptimizer, CheckpointsHaveItsNames) {
+  const Recipe one = recipe("names", {"train.steps=1"});
+  run(one);
+  const CheckpointReader reader(checkpoint("names", 1));
+  EXPECT_EQ(reader.state().optimizer, GetParam());
+  const Optimizer& optimizer = find_optimizer(GetParam());
+  std::vector<std::string> names;
+  int64_t bytes = 0;
+  const ContextScope scope(Context::open("cpu"));
+  const auto model = LanguageModel::create(one.model, 1);
+  for (const Parameter& parameter : model->parameters()) {
+    names.push_back(parameter.name);
+    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter);
+    for (const OptimizerState& kept : optimizer.state_of(parameter)) names.push_back(kept.name + "." + parameter.name);
+  }
+  EXPECT_THAT(reader.names(), testing::UnorderedElementsAreArray(names));
+  int64_t stored = 0;
+  for (const auto& [name, values] : state(checkpoint("names", 1))) stored += static_cast<int64_t>(values.size());
+  EXPECT_EQ(stored, bytes);
+  for (const std::string& other : optimizer_names())
+    if (other != GetParam()) {
+      try {
+        run(recipe("other", {"optimizer.kind=" + other}), {ResumeMode::kFrom, checkpoint("names", 1).string()});
+        ADD_FAILURE() << other;
+      } catch (const Error& error) {
+        EXPECT_THAT(error.message(), HasSubstr(fmt::format("optimizer.kind is {} in the checkpoint and {} in this run",
+                                                           GetParam(), other)));
+      }
+    }
+}
+
+// A checkpoint of each mesh goes on on one device, and the other way round.
+TEST_P(EveryOptimizer, IsTheSameOverEveryMesh) {
+  const std::map<int64_t, double> expected = run(recipe("one", {}));
+  const auto half = checkpoint("one", 3);
+  const auto names = [&](const std::filesystem::path& directory) { return CheckpointReader(directory).names(); };
+  for (const std::string mesh : {"mesh.dp=2", "mesh.fsdp=2", "mesh.cp=2", "mesh.tp=2", "mesh.pp=2"}) {
+    const std::string name = mesh.substr(5, mesh.size() - 7);
+    const std::vector<std::string> over = {mesh, "train.micro_batch_size=4"};
+    for (const auto& [step, loss] : run(recipe(name, over))) EXPECT_NEAR(loss, expected.at(step), 1e-5 * loss) << mesh;
+    for (const auto& [step, loss] : run(recipe(name + "_on", over), {ResumeMode::kFrom, half.string()}))
+      EXPECT_NEAR(loss, expected.at(step), 1e-5 * loss) << mesh;
+    EXPECT_EQ(names(checkpoint(name, 3)), names(half));
+    for (const auto& [step, loss] : run(recipe(name + "_back", {}), {ResumeMode::kFrom, checkpoint(name, 3).string()}))
+      EXPECT_NEAR(loss, expected.at(step), 1e-5 * loss) << mesh;
+  }
+}
+
+TEST_P(EveryOptimizer, MeshIndependentRunsAreTheSameBits) {
+  const std::map<int64_t, double> expected = run(recipe("one", {"train.mesh_independent=true"}));
+  for (const std::string mesh : {"mesh.fsdp=2", "mesh.tp=2", "mesh.pp=2"}) {
+    const std::string name = mesh.substr(5, mesh.size() - 7);
+    EXPECT_EQ(run(recipe(name, {mesh, "train.mesh_independent=true"})), expected) << mesh;
+    EXPECT_EQ(state(checkpoint(name, 6)), state(checkpoint("one", 6))) << mesh;
+  }
+}
+
+// What a step takes is known to the byte, on a processor and on a GPU that is emulated.
+TEST_P(EveryOptimizer, TakesTheMemoryThatWasPlanned) {
+  for (const char* name : {"cpu", "emulator:sm_90a"})
+    for (const char* rows : {"8", "4"}) {
+      const Recipe one = recipe("planned", {fmt::format("train.micro_batch_size={}", rows), "model.layers=1"});
+      const ContextScope scope(Context::open(name));
+      const Device& device = Context::current()->device();
+      const auto model = LanguageModel::create(one.model, 3);
+      TrainingStep step(*model, one);
+      const StepCost cost = step.cost();
+      EXPECT_EQ(cost.optimizer_bytes, step.state_bytes() + (rows == std::string("4") ? cost.parameter_bytes : 0));
+      const std::vector<int32_t> tokens(8 * 16, 5);
+      EXPECT_TRUE(step.run({tokens, tokens, {}, 8 * 16}, 0, 1e-3).finite);
+      EXPECT_EQ(device.peak_bytes(), cost.total_bytes()) << name << ", " << rows;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(, EveryOptimizer, testing::ValuesIn(optimizer_names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace causeway::train
