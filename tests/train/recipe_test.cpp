@@ -6,6 +6,7 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "causeway/base/error.h"
 #include "causeway/base/field_words.h"
@@ -255,6 +256,73 @@ TEST(Recipe, WordsOfTheFieldLeadToTheKey) {
     for (std::string name; names >> name;) any = any || keys.contains(name);
     EXPECT_TRUE(any) << entry.names;
   }
+}
+
+// Of a file and of the command line; the resolved recipe has the keys' own names alone.
+TEST(Recipe, TakesTheNamesOfConfigJson) {
+  const std::tuple<std::string, std::string, std::string> names[] = {
+      {"hidden_size", "width", "512"},           {"num_hidden_layers", "layers", "3"},
+      {"num_attention_heads", "heads", "8"},     {"num_key_value_heads", "kv_heads", "2"},
+      {"intermediate_size", "ffn_width", "640"}, {"max_position_embeddings", "max_sequence_length", "2048"},
+      {"rms_norm_eps", "norm_epsilon", "1e-06"},
+  };
+  EXPECT_EQ(std::size(names), config_json_names().size());
+  std::string all = "model:\n", own = all;
+  for (const auto& [alias, key, value] : names) {
+    const std::string resolved = recipe_text(parse("model: {" + key + ": " + value + "}"));
+    const std::string by_alias = recipe_text(parse("model: {" + alias + ": " + value + "}"));
+    EXPECT_EQ(by_alias, resolved) << alias;
+    EXPECT_EQ(by_alias.find(alias), std::string::npos) << alias;
+    EXPECT_NE(by_alias.find("\n  " + key + ": " + value + "\n"), std::string::npos) << by_alias;
+    EXPECT_EQ(recipe_text(parse("name: run", {"model." + alias + "=" + value})), resolved) << alias;
+    EXPECT_EQ(recipe_text(parse_saved_recipe(by_alias, "saved")), resolved) << alias;
+    all += "  " + alias + ": " + value + "\n";
+    own += "  " + key + ": " + value + "\n";
+  }
+  EXPECT_EQ(recipe_text(parse(all)), recipe_text(parse(own)));
+}
+
+TEST(Recipe, OverridesReplaceAKeyByEitherName) {
+  EXPECT_EQ(parse("model: {width: 64}", {"model.hidden_size=128"}).model.width, 128);
+  EXPECT_EQ(parse("model: {hidden_size: 64}", {"model.width=128"}).model.width, 128);
+  EXPECT_EQ(parse("model: {hidden_size: 64}", {"model.hidden_size=128"}).model.width, 128);
+  EXPECT_EQ(parse("name: x", {"model.width=64", "model.hidden_size=128"}).model.width, 128);
+  EXPECT_EQ(parse("name: x", {"model.hidden_size=128", "model.width=64"}).model.width, 64);
+}
+
+TEST(Recipe, BothNamesOfAKeyInOneFileAreRefused) {
+  for (const ConfigJsonName& entry : config_json_names()) {
+    const std::string alias(entry.name), key(entry.key);
+    EXPECT_EQ(error_of_recipe("model: {" + key + ": 1, " + alias + ": 1}"),
+              "file.yaml: model." + alias + ": is another name of model." + key +
+                  ", which is given too | Delete one of them.");
+    EXPECT_EQ(error_of_recipe("model: {" + alias + ": 1, " + key + ": 1}"),
+              "file.yaml: model." + key + ": is another name of model." + alias +
+                  ", which is given too | Delete one of them.");
+    EXPECT_EQ(error_of_recipe("model: {" + alias + ": 1, " + alias + ": 1}"),
+              "file.yaml: model." + alias + ": is given twice | ");
+  }
+}
+
+// Complaints are about what was written, and suggestions know the names.
+TEST(Recipe, ErrorsHaveTheNameThatWasWritten) {
+  EXPECT_EQ(error_of_recipe("model: {hidden_size: wide}"), "file.yaml: model.hidden_size: 'wide' is not an integer | ");
+  EXPECT_EQ(
+      error_of_recipe("model: {num_hidden_layers: 1000000}"),
+      "file.yaml: model.num_hidden_layers (model.layers): 1000000 is more than 1024, the largest that can be built "
+      "| ");
+  EXPECT_EQ(error_of_recipe("name: x", {"model.num_hidden_layers=1000000"}),
+            "command line: model.num_hidden_layers (model.layers): 1000000 is more than 1024, the largest that can be "
+            "built | ");
+  EXPECT_EQ(error_of_recipe("hidden_size: 64"),
+            "file.yaml: hidden_size: unknown key | Did you mean model.hidden_size?");
+  EXPECT_EQ(error_of_recipe("model: {hiden_size: 64}"),
+            "file.yaml: model.hiden_size: unknown key | Did you mean model.hidden_size?");
+  EXPECT_EQ(error_of_recipe("model: {d_model: 64}"),
+            "file.yaml: model.d_model: unknown key | Here that is model.width.");
+  std::set<std::string> names;
+  for (const std::string& name : recipe_key_names()) EXPECT_TRUE(names.insert(name).second) << name;
+  EXPECT_EQ(names.size(), recipe_keys().size() + config_json_names().size());
 }
 
 TEST(Recipe, ValuesOfAnotherKindAreErrors) {

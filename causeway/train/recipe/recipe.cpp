@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
-#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/base/field_words.h"
@@ -292,6 +291,33 @@ std::vector<Field> fields(Recipe& r) {
   return all;
 }
 
+constexpr char kModelSection[] = "model.";
+
+std::vector<std::string> aliases_of(const std::string& key) {
+  std::vector<std::string> aliases;
+  for (const ConfigJsonName& entry : config_json_names())
+    if (key == fmt::format("{}{}", kModelSection, entry.key))
+      aliases.push_back(fmt::format("{}{}", kModelSection, entry.name));
+  return aliases;
+}
+
+// The key that is called so: the one that this is an alias of, or else itself.
+std::string key_of_name(const std::string& name) {
+  for (const ConfigJsonName& entry : config_json_names())
+    if (name == fmt::format("{}{}", kModelSection, entry.name)) return fmt::format("{}{}", kModelSection, entry.key);
+  return name;
+}
+
+// A value of the recipe as somebody wrote it.
+struct Setting {
+  std::string name;  // the key's, or an alias
+  std::string value;
+  bool is_override = false;
+  std::string key = key_of_name(name);
+  // For messages.
+  std::string shown_key() const { return name == key ? key : fmt::format("{} ({})", name, key); }
+};
+
 std::string join(const std::string& prefix, const std::string& key) {
   return prefix.empty() ? key : prefix + "." + key;
 }
@@ -311,23 +337,20 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
   values.emplace_back(prefix, node.Scalar());
 }
 
-void set(std::vector<Field>& all, const std::string& where, const std::string& key, const std::string& value) {
-  std::vector<std::string> names;
+void set(std::vector<Field>& all, const std::string& where, const Setting& setting) {
   for (Field& candidate : all) {
-    if (candidate.key == key) {
-      bool accepted = false;
-      try {
-        accepted = candidate.set(value);
-      } catch (const Error& error) {
-        refuse_key(where, key, error.message(), error.hint());
-      }
-      if (!accepted) refuse_key(where, key, fmt::format("'{}' is not {}", value, candidate.kind));
-      return;
+    if (candidate.key != setting.key) continue;
+    bool accepted = false;
+    try {
+      accepted = candidate.set(setting.value);
+    } catch (const Error& error) {
+      refuse_key(where, setting.name, error.message(), error.hint());
     }
-    names.push_back(candidate.key);
+    if (!accepted) refuse_key(where, setting.name, fmt::format("'{}' is not {}", setting.value, candidate.kind));
+    return;
   }
-  refuse_key(where, key, "unknown key",
-             name_hint(NameOf::kRecipeKey, key, names, "`causeway recipe keys` lists all keys."));
+  refuse_key(where, setting.name, "unknown key",
+             name_hint(NameOf::kRecipeKey, setting.name, recipe_key_names(), "`causeway recipe keys` lists all keys."));
 }
 
 // What resolve() complains of; `where` is the key alone, for who wrote it is found out afterwards.
@@ -524,13 +547,6 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   if (r.run_directory.empty()) r.run_directory = "runs/" + r.name;
 }
 
-// A value of the recipe as somebody wrote it.
-struct Setting {
-  std::string key;
-  std::string value;
-  bool is_override = false;
-};
-
 // What was written and changes nothing. A value equal to the default is no claim that something happens.
 void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>& settings) {
   const char* const hint = "Delete the key, or choose what it belongs to.";
@@ -625,8 +641,7 @@ void leave_to_data(Recipe& r, const std::vector<Setting>& settings) {
 Recipe recipe_of(const std::vector<Setting>& settings, const std::string& where, bool refuse_without_effect) {
   Recipe recipe;
   std::vector<Field> all = fields(recipe);
-  for (const Setting& setting : settings)
-    set(all, setting.is_override ? kCommandLine : where, setting.key, setting.value);
+  for (const Setting& setting : settings) set(all, setting.is_override ? kCommandLine : where, setting);
   if (refuse_without_effect && !recipe.model_from.empty()) take_model_of_directory(recipe, settings);
   if (refuse_without_effect) leave_to_data(recipe, settings);
   resolve(recipe, refuse_without_effect);
@@ -650,24 +665,26 @@ std::string place_of(const std::string& key, const std::string& problem, const s
                      const std::string& where, bool refuse_without_effect) {
   std::vector<std::string> healing, involved;  // overrides without which nothing is wrong, or something else
   std::vector<Setting> file_alone;
+  std::string shown = key;
   for (const Setting& setting : settings) {
     if (!setting.is_override) {
       file_alone.push_back(setting);
+      if (setting.key == key) shown = setting.shown_key();
       continue;
     }
-    if (setting.key == key) return fmt::format("{}: {}", kCommandLine, key);
+    if (setting.key == key) return fmt::format("{}: {}", kCommandLine, setting.shown_key());
     std::vector<Setting> without;
     for (const Setting& other : settings)
       if (&other != &setting) without.push_back(other);
     const std::optional<std::string> rest = problem_of(without, refuse_without_effect);
-    const std::string assignment = fmt::format("{}={}", setting.key, setting.value);
+    const std::string assignment = fmt::format("{}={}", setting.name, setting.value);
     if (!rest) healing.push_back(assignment);
     if (rest != problem) involved.push_back(assignment);
   }
   if (healing.empty() && problem_of(file_alone, refuse_without_effect))
-    return where.empty() ? key : fmt::format("{}: {}", where, key);
+    return where.empty() ? shown : fmt::format("{}: {}", where, shown);
   const std::vector<std::string>& culprits = healing.empty() ? involved : healing;
-  return fmt::format("{}: {}{}{}", kCommandLine, fmt::join(culprits, ", "), culprits.empty() ? "" : ": ", key);
+  return fmt::format("{}: {}{}{}", kCommandLine, fmt::join(culprits, ", "), culprits.empty() ? "" : ": ", shown);
 }
 
 std::vector<Setting> settings_in(const std::string& yaml, const std::string& where) {
@@ -684,10 +701,14 @@ std::vector<Setting> settings_in(const std::string& yaml, const std::string& whe
                 where);
   }
   std::vector<Setting> settings;
-  std::set<std::string> seen;
-  for (auto& [key, value] : values) {
-    if (!seen.insert(key).second) refuse_key(where, key, "is given twice");
-    settings.push_back({key, std::move(value), false});
+  for (auto& [name, value] : values) {
+    Setting added{.name = name, .value = std::move(value)};
+    const auto same = std::ranges::find(settings, added.key, &Setting::key);
+    if (same != settings.end() && same->name == name) refuse_key(where, name, "is given twice");
+    if (same != settings.end())
+      refuse_key(where, name, fmt::format("is another name of {}, which is given too", same->name),
+                 "Delete one of them.");
+    settings.push_back(std::move(added));
   }
   return settings;
 }
@@ -699,10 +720,10 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
       refuse_key("", text, "is not of the form key=value", "For example: optimizer.learning_rate=1e-3");
-    // A later one replaces an earlier one.
-    std::erase_if(settings,
-                  [&](const Setting& other) { return other.is_override && other.key == text.substr(0, equals); });
-    settings.push_back({text.substr(0, equals), text.substr(equals + 1), true});
+    const Setting added{.name = text.substr(0, equals), .value = text.substr(equals + 1), .is_override = true};
+    // A later one replaces an earlier one, and the file's, by whatever name.
+    std::erase_if(settings, [&](const Setting& other) { return other.is_override && other.key == added.key; });
+    settings.push_back(added);
   }
   // How long a run is can be said in two ways: what the command line says replaces either.
   const auto is_zero = [](const std::string& value) {
@@ -719,8 +740,7 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
   // What set() refuses it has placed itself.
   Recipe recipe;
   std::vector<Field> all = fields(recipe);
-  for (const Setting& setting : settings)
-    set(all, setting.is_override ? kCommandLine : where, setting.key, setting.value);
+  for (const Setting& setting : settings) set(all, setting.is_override ? kCommandLine : where, setting);
   try {
     return recipe_of(settings, where, refuse_without_effect);
   } catch (const Error& error) {
@@ -800,8 +820,17 @@ std::vector<RecipeKey> recipe_keys() {
   Recipe defaults;
   std::vector<RecipeKey> keys;
   for (const Field& entry : fields(defaults))
-    keys.push_back({entry.key, entry.get(), entry.meaning, entry.kind, entry.choices});
+    keys.push_back({entry.key, entry.get(), entry.meaning, entry.kind, entry.choices, aliases_of(entry.key)});
   return keys;
+}
+
+std::vector<std::string> recipe_key_names() {
+  std::vector<std::string> names;
+  for (const RecipeKey& key : recipe_keys()) {
+    names.push_back(key.key);
+    names.insert(names.end(), key.aliases.begin(), key.aliases.end());
+  }
+  return names;
 }
 
 }  // namespace causeway::train

@@ -133,7 +133,9 @@ Mesh make_mesh(const Recipe::MeshSizes& sizes);
 // Without model.from and model.vocabulary_size, the latter is that of the first dataset's tokenizer, where the data is
 // there and says it. Of train.steps and train.epochs an override takes the place of either. Where it has model.from,
 // the model is that of the directory's config.json, which is read; a key under model that says otherwise is refused,
-// but for model.dropout. Throws Error(kNotFound, kInvalidArgument, kUnsupported).
+// but for model.dropout. Some keys of the model have aliases, config.json's names of them (RecipeKey::aliases): nothing
+// that is read or printed afterwards has them, and a file with both names of a key is refused. Throws Error(kNotFound,
+// kInvalidArgument, kUnsupported).
 Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 Recipe parse_recipe(const std::string& yaml, const std::string& where, const std::vector<std::string>& overrides);
 // A recipe that a run saved. It may hold values without effect, which a user's recipe may not, and says all of the
@@ -165,7 +167,10 @@ struct RecipeKey {
   std::string meaning;
   std::string type;                  // what its value is: "an integer"
   std::vector<std::string> choices;  // the values there are, where they can be listed
+  std::vector<std::string> aliases;  // config.json's names of it, which a recipe may have instead
 };
 std::vector<RecipeKey> recipe_keys();
+// All by which a recipe may say a key, aliases included.
+std::vector<std::string> recipe_key_names();
 
 }  // namespace causeway::train
