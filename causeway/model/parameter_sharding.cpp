@@ -67,6 +67,15 @@ Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh
   return sharding;
 }
 
+double held_share(const Mesh& mesh) {
+  const int64_t divides = mesh.ranks();
+  const Sharding sharding = weight_sharding({{divides, LogicalDim::kFfn}, {divides, LogicalDim::kWidth}}, mesh);
+  int64_t parts = 1;
+  for (const std::vector<std::string>& axes : sharding.dims)
+    for (const std::string& axis : axes) parts *= mesh.axes[mesh.axis(axis)].size;
+  return 1 / static_cast<double>(parts);
+}
+
 Sharding batch_sharding(const Mesh& mesh) {
   Sharding sharding;
   sharding.dims.resize(2);

@@ -8,7 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/gpu_memory_pool.h"
-#include "causeway/model/weight_pieces.h"
+#include "causeway/model/parameter_sharding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/program/arena.h"
@@ -124,8 +124,9 @@ double pipeline_bubble(const Recipe& recipe) {
 
 void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   const int64_t optimizer = recipe.micro_batches() > 1 ? 3 : 2;  // two moments, sums over micro-batches
-  const int64_t all = parameter_count(recipe.model) * static_cast<int64_t>(sizeof(float));
-  const int64_t bytes = all / (weight_pieces(make_mesh(recipe.mesh)) * recipe.mesh.pp) * (1 + optimizer);
+  const int64_t all = parameter_count(recipe.model) * static_cast<int64_t>(sizeof(float)) * (1 + optimizer);
+  const double share = held_share(make_mesh(recipe.mesh)) / static_cast<double>(recipe.mesh.pp);
+  const auto bytes = static_cast<int64_t>(static_cast<double>(all) * share);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(static_cast<uint64_t>(bytes)),
