@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -334,6 +335,51 @@ TEST(Recipe, ValuesOfAnotherKindAreErrors) {
   EXPECT_EQ(error_of_recipe("optimizer:\n  beta1: fast\n"), "file.yaml: optimizer.beta1: 'fast' is not a number | ");
   EXPECT_EQ(error_of_recipe("data:\n  document_mask: 1\n"),
             "file.yaml: data.document_mask: '1' is not true or false | ");
+}
+
+// Every name of a table is taken and written again; another is refused with all of them.
+TEST(Recipe, ChoicesAreTheNamesOfTheirTables) {
+  std::map<std::string, std::vector<std::string>> choices;
+  for (const RecipeKey& key : recipe_keys()) choices[key.key] = key.choices;
+  EXPECT_EQ(choices.at("data.packing"), names_of<Packing>());
+  EXPECT_EQ(choices.at("data.on_damaged_shard"), names_of<FaultPolicy>());
+  EXPECT_EQ(choices.at("schedule.kind"), names_of<ScheduleKind>());
+  EXPECT_EQ(choices.at("train.precision"), names_of<Precision>());
+  EXPECT_EQ(choices.at("train.gradients"), names_of<GradientType>());
+  EXPECT_EQ(choices.at("train.recompute"), (std::vector<std::string>{"none", "selective", "block", "auto"}));
+  EXPECT_EQ(choices.at("train.on_non_finite"), names_of<FaultPolicy>());
+  EXPECT_EQ(choices.at("train.pipeline_schedule"), names_of<PipelineSchedule>());
+  for (const auto& [key, names] : choices) {
+    if (names.empty() || names.front() == "true" || key == "model.family") continue;
+    for (const std::string& name : names) {
+      // What goes with it.
+      std::vector<std::string> overrides = {key + "=" + name};
+      if (name == "wsd") overrides.insert(overrides.end(), {"schedule.decay_steps=10", "train.steps=100"});
+      if (key == "train.pipeline_schedule") overrides.insert(overrides.end(), {"mesh.pp=2", "model.layers=4"});
+      if (name == "interleaved")
+        overrides.insert(overrides.end(), {"train.pipeline_chunks=2", "train.micro_batch_size=4"});
+      ASSERT_EQ(error_of_recipe(kSmall, overrides), "no error") << key << "=" << name;
+      const Recipe recipe = parse(kSmall, overrides);
+      EXPECT_NE(recipe_text(recipe).find(": \"" + name + "\"\n"), std::string::npos) << recipe_text(recipe);
+      EXPECT_TRUE(recipe_differences(recipe, parse_saved_recipe(recipe_text(recipe), "saved")).empty());
+    }
+    EXPECT_EQ(error_of_recipe(kSmall, {key + "=zzzzzzzzzz"}),
+              fmt::format("command line: {}: 'zzzzzzzzzz' is not one of {} | ", key, fmt::join(names, ", ")));
+  }
+}
+
+TEST(Recipe, AxesOfTheMeshHaveTheirSizesByName) {
+  Recipe::MeshSizes sizes;
+  for (const auto& [axis, name] : named_values(MeshAxisId())) {
+    EXPECT_EQ(sizes.size(axis), 1) << name;
+    sizes.size(axis) = 2;
+    const Recipe recipe = parse(kSmall, {fmt::format("mesh.{}=2", name), "model.layers=2", "data.sequence_length=64"});
+    EXPECT_EQ(recipe.mesh.size(axis), 2) << name;
+    EXPECT_EQ(recipe.mesh.axes(), (std::vector<std::pair<MeshAxisId, int64_t>>{{axis, 2}})) << name;
+    ASSERT_NE(find_axis(make_mesh(recipe.mesh), axis), nullptr) << name;
+    EXPECT_EQ(find_axis(Mesh(), axis), nullptr) << name;
+  }
+  EXPECT_EQ(sizes.ranks(), 32);
 }
 
 TEST(Recipe, SourcesAreAListOfPathsAndWeights) {

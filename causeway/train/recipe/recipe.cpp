@@ -39,14 +39,6 @@ struct Field {
   std::vector<std::string> choices = {};
 };
 
-const std::vector<std::string> kPackings = {"windows", "documents"};
-const std::vector<std::string> kDamagePolicies = {"stop", "skip"};
-const std::vector<std::string> kPrecisions = {"bf16", "fp8", "fp8_block", "tf32", "f32"};
-const std::vector<std::string> kGradientTypes = {"auto", "f32"};
-const std::vector<std::string> kRecomputePolicies = {"none", "selective", "block", "auto"};
-const std::vector<std::string> kNonFinitePolicies = {"stop", "skip"};
-const std::vector<std::string> kPipelineSchedules = {"1f1b", "interleaved", "zero_bubble"};
-
 std::string print_double(double value) {
   std::string text = fmt::format("{}", value);
   return text;
@@ -117,24 +109,51 @@ Field field(std::string key, std::string& value, std::string meaning) {
           }};
 }
 
-Field choice(std::string key, std::string& value, std::string meaning, std::vector<std::string> choices) {
-  Field made = field(std::move(key), value, std::move(meaning));
-  made.choices = std::move(choices);
-  return made;
-}
-
-template <class Enum>
-Field choice(std::string key, Enum& value, std::string meaning, Enum (*parse)(std::string_view),
-             std::string_view (*name)(Enum), std::vector<std::string> choices) {
+Field choice(std::string key, std::string meaning, std::vector<std::string> choices, NameOf what,
+             std::function<bool(const std::string&)> set, std::function<std::string_view()> get) {
   return {std::move(key),
           std::move(meaning),
-          "one of the names in docs/recipes.md",
-          [&value, parse](const std::string& text) {
-            value = parse(text);
-            return true;
+          "text",
+          [=](const std::string& text) {
+            if (set(text)) return true;
+            throw Error(ErrorKind::kInvalidArgument,
+                        fmt::format("'{}' is not one of {}", text, fmt::join(choices, ", ")), {},
+                        name_hint(what, text, choices));
           },
-          [&value, name] { return std::string(name(value)); },
-          std::move(choices)};
+          [=] { return fmt::format("\"{}\"", get()); },
+          choices};
+}
+
+template <NamedEnum Enum>
+Field choice(std::string key, Enum& value, std::string meaning, NameOf what = NameOf::kOther) {
+  return choice(
+      std::move(key), std::move(meaning), names_of<Enum>(), what,
+      [&value](const std::string& text) {
+        const std::optional<Enum> named = value_named<Enum>(text);
+        if (named) value = *named;
+        return named.has_value();
+      },
+      [&value] { return name_of(value); });
+}
+
+constexpr std::string_view kAuto = "auto";
+
+Field recompute_choice(std::optional<RecomputePolicy>& value) {
+  std::vector<std::string> names;
+  for (const auto policy : {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kBlock})
+    names.emplace_back(recompute_policy_name(policy));
+  names.emplace_back(kAuto);
+  return choice(
+      "train.recompute",
+      "none, selective, block or auto: activations computed again; auto: as much as the device's memory asks for",
+      names, NameOf::kRecompute,
+      [&value](const std::string& text) {
+        const std::optional<RecomputePolicy> policy = parse_recompute_policy(text);
+        if (!policy && text != kAuto) return false;
+        value = policy;
+        return true;
+      },
+      [&value] { return recompute_choice_name(value); });
 }
 
 Field family_name(std::string& name) {
@@ -211,13 +230,13 @@ std::vector<Field> fields(Recipe& r) {
             "show it"),
       field("data.column", r.data.column, "the column of token ids of MDS"),
       choice("data.on_damaged_shard", r.data.on_damaged_shard,
-             "stop, or skip a shard of MDS that is missing or damaged", kDamagePolicies),
+             "stop, or skip a shard of MDS that is missing or damaged"),
       field("data.check_hashes", r.data.check_hashes, "read all data before the first step and check its hashes"),
       field("data.allow_other_tokenizer", r.data.allow_other_tokenizer,
             "train the model of model.from on tokens of another tokenizer than its own"),
       field("data.sequence_length", r.data.sequence_length, "tokens of one training sequence"),
       choice("data.packing", r.data.packing,
-             "windows: the text cut every sequence_length tokens; documents: whole documents, and padding", kPackings),
+             "windows: the text cut every sequence_length tokens; documents: whole documents, and padding"),
       field("data.document_mask", r.data.document_mask,
             "attention stays within documents, as it always does with data.packing=documents"),
       field("optimizer.learning_rate", r.optimizer.learning_rate, "peak learning rate of AdamW"),
@@ -226,8 +245,7 @@ std::vector<Field> fields(Recipe& r) {
       field("optimizer.epsilon", r.optimizer.epsilon, "added to the root of the second moment"),
       field("optimizer.weight_decay", r.optimizer.weight_decay, "decoupled decay of matrices (norms and biases: none)"),
       field("optimizer.gradient_clip", r.optimizer.gradient_clip, "largest global gradient norm; 0: no clipping"),
-      choice("schedule.kind", r.schedule.kind, "constant, linear, cosine or wsd", &parse_schedule_kind,
-             &schedule_kind_name, {"constant", "linear", "cosine", "wsd"}),
+      choice("schedule.kind", r.schedule.kind, "constant, linear, cosine or wsd", NameOf::kSchedule),
       field("schedule.warmup_steps", r.schedule.warmup_steps, "steps of linear warm-up"),
       field("schedule.decay_steps", r.schedule.decay_steps, "steps of the final decay (wsd)"),
       field("schedule.final_factor", r.schedule.final_factor,
@@ -238,23 +256,18 @@ std::vector<Field> fields(Recipe& r) {
       field("train.micro_batch_size", r.train.micro_batch_size, "sequences of one forward and backward; 0: batch_size"),
       field("train.seed", r.train.seed, "seed of weights, sample order and dropout"),
       choice("train.precision", r.train.precision, "bf16, fp8, fp8_block, tf32 or f32: of GEMMs; weights stay f32",
-             kPrecisions),
+             NameOf::kPrecision),
       choice("train.gradients", r.train.gradients,
-             "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and 8-bit products and one micro-batch",
-             kGradientTypes),
-      choice(
-          "train.recompute", r.train.recompute,
-          "none, selective, block or auto: activations computed again; auto: as much as the device's memory asks for",
-          kRecomputePolicies),
+             "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and 8-bit products and one micro-batch"),
+      recompute_choice(r.train.recompute),
       field("train.recompute_layers", r.train.recompute_layers,
             "so many layers, the first ones; the others with block selectively, with selective nothing; 0: all"),
-      choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite",
-             kNonFinitePolicies),
+      choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite"),
       field("train.check_replicas", r.train.check_replicas,
             "steps after which ranks compare the weights and moments that several of them hold; 0: never"),
       choice("train.pipeline_schedule", r.train.pipeline_schedule,
              "1f1b, interleaved or zero_bubble: how the stages of mesh.pp work through micro-batches",
-             kPipelineSchedules),
+             NameOf::kPipelineSchedule),
       field("train.pipeline_chunks", r.train.pipeline_chunks,
             "runs of layers on each stage of mesh.pp; several with interleaved"),
       field("train.mesh_independent", r.train.mesh_independent,
@@ -358,17 +371,6 @@ void require(bool condition, const std::string& key, const std::string& what, co
   if (!condition) throw Error(ErrorKind::kInvalidArgument, what, key, hint);
 }
 
-void require_choice(const char* key, const std::string& value, const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  const std::string_view name = key;
-  const NameOf what = name == "train.precision"           ? NameOf::kPrecision
-                      : name == "train.recompute"         ? NameOf::kRecompute
-                      : name == "train.pipeline_schedule" ? NameOf::kPipelineSchedule
-                                                          : NameOf::kOther;
-  require(false, key, fmt::format("'{}' is not one of {}", value, fmt::join(choices, ", ")),
-          name_hint(what, value, choices));
-}
-
 // The name becomes that of a directory, and is printed.
 void check_name(const std::string& name) {
   constexpr size_t kLongest = 200;
@@ -405,11 +407,9 @@ void check_mesh(const Recipe& r) {
   constexpr int64_t kMostRanks = 1 << 20;
   const Recipe::MeshSizes& mesh = r.mesh;
   int64_t ranks = 1;
-  for (const auto& [key, size] : {std::pair{"mesh.dp", mesh.dp},
-                                  {"mesh.fsdp", mesh.fsdp},
-                                  {"mesh.cp", mesh.cp},
-                                  {"mesh.tp", mesh.tp},
-                                  {"mesh.pp", mesh.pp}}) {
+  for (const auto& [axis, name] : named_values(MeshAxisId())) {
+    const std::string key = fmt::format("mesh.{}", name);
+    const int64_t size = mesh.size(axis);
     require(size >= 1, key, "must be at least 1");
     require(size <= kMostRanks / ranks, key, fmt::format("makes a mesh of more than {} ranks", kMostRanks));
     ranks *= size;
@@ -435,7 +435,7 @@ void check_pipeline(const Recipe& r) {
     require(!r.model.tie_embeddings, "train.mesh_independent",
             "the gradient of tied embeddings over stages (mesh.pp) is added up in another order than on one device",
             "Set model.tie_embeddings=false where the family allows it, or cut over another axis than mesh.pp.");
-    require(r.train.precision == "f32" || r.train.precision == "tf32", "train.mesh_independent",
+    require(r.train.precision == Precision::kF32 || r.train.precision == Precision::kTf32, "train.mesh_independent",
             "what stages (mesh.pp) send each other is f32 and not rounded as it is between layers of one device",
             "Set train.precision=f32, or cut over another axis than mesh.pp.");
   }
@@ -443,7 +443,7 @@ void check_pipeline(const Recipe& r) {
   require(r.mesh.pp <= r.model.layers, "mesh.pp",
           fmt::format("{} stages are more than the model has layers, {}", r.mesh.pp, r.model.layers),
           fmt::format("Give at most {}.", r.model.layers));
-  const bool interleaved = r.train.pipeline_schedule == "interleaved";
+  const bool interleaved = r.train.pipeline_schedule == PipelineSchedule::kInterleaved;
   if (!interleaved || r.mesh.pp == 1) {
     require(
         r.train.pipeline_chunks == 1, "train.pipeline_chunks",
@@ -482,9 +482,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   constexpr int64_t kWidths[] = {0, 1, 2, 4, 8};
   require(std::ranges::find(kWidths, r.data.token_bytes) != std::end(kWidths), "data.token_bytes",
           "must be 0, 1, 2, 4 or 8");
-  require_choice("data.on_damaged_shard", r.data.on_damaged_shard, kDamagePolicies);
   require(r.data.sequence_length >= 1, "data.sequence_length", "must be at least 1");
-  require_choice("data.packing", r.data.packing, kPackings);
   require(r.data.sequence_length <= r.model.max_sequence_length, "data.sequence_length",
           fmt::format("{} is longer than model.max_sequence_length, {}", r.data.sequence_length,
                       r.model.max_sequence_length));
@@ -512,20 +510,15 @@ void resolve(Recipe& r, bool refuse_without_effect) {
           fmt::format("{} sequences of {} tokens through this model would need more than 10^17 bytes",
                       r.train.micro_batch_size, r.data.sequence_length));
   check_mesh(r);
-  require_choice("train.pipeline_schedule", r.train.pipeline_schedule, kPipelineSchedules);
   check_pipeline(r);
-  require_choice("train.precision", r.train.precision, kPrecisions);
-  require_choice("train.gradients", r.train.gradients, kGradientTypes);
-  require_choice("train.recompute", r.train.recompute, kRecomputePolicies);
   require(r.train.recompute_layers >= 0 && r.train.recompute_layers <= r.model.layers, "train.recompute_layers",
           fmt::format("must be from 0 to the model's layers, {}", r.model.layers));
-  require(r.train.recompute_layers == 0 || r.train.recompute == "block" || r.train.recompute == "selective",
+  require(r.train.recompute_layers == 0 || r.train.recompute.value_or(RecomputePolicy::kNone) != RecomputePolicy::kNone,
           "train.recompute_layers",
           fmt::format("{} layers are for train.recompute=selective or block", r.train.recompute_layers),
           "Leave it out, or set train.recompute to one of these.");
   require(r.train.recompute_layers == 0 || r.mesh.pp == 1, "train.recompute_layers",
           "with stages (mesh.pp) all layers are computed again or none", "Leave it out.");
-  require_choice("train.on_non_finite", r.train.on_non_finite, kNonFinitePolicies);
   for (const auto& [key, value] : {std::pair{"evaluation.interval", r.evaluation.interval},
                                    {"evaluation.sequences", r.evaluation.sequences},
                                    {"sampling.interval", r.sampling.interval},
@@ -751,20 +744,47 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
 
 }  // namespace
 
-std::vector<std::pair<std::string, int64_t>> Recipe::MeshSizes::axes() const {
-  std::vector<std::pair<std::string, int64_t>> above;
-  for (const auto& [name, size] : {std::pair{"dp", dp}, {"fsdp", fsdp}, {"cp", cp}, {"tp", tp}, {"pp", pp}})
-    if (size > 1) above.emplace_back(name, size);
+int64_t& Recipe::MeshSizes::size(MeshAxisId axis) {
+  switch (axis) {
+    case MeshAxisId::kDp:
+      return dp;
+    case MeshAxisId::kFsdp:
+      return fsdp;
+    case MeshAxisId::kCp:
+      return cp;
+    case MeshAxisId::kTp:
+      return tp;
+    case MeshAxisId::kPp:
+      return pp;
+  }
+  CAUSEWAY_CHECK(false, "no axis of a mesh");
+}
+
+int64_t Recipe::MeshSizes::size(MeshAxisId axis) const { return MeshSizes(*this).size(axis); }
+
+std::vector<std::pair<MeshAxisId, int64_t>> Recipe::MeshSizes::axes() const {
+  std::vector<std::pair<MeshAxisId, int64_t>> above;
+  for (const auto& [axis, name] : named_values(MeshAxisId()))
+    if (size(axis) > 1) above.emplace_back(axis, size(axis));
   return above;
 }
 
+std::string_view recompute_choice_name(const std::optional<RecomputePolicy>& choice) {
+  return choice ? recompute_policy_name(*choice) : kAuto;
+}
+
 Mesh make_mesh(const Recipe::MeshSizes& sizes) {
-  const int64_t tp = 1, cp = tp * sizes.tp, fsdp = cp * sizes.cp, dp = fsdp * sizes.fsdp;
   Mesh mesh;
-  for (const MeshAxis& axis :
-       {MeshAxis{"cp", sizes.cp, cp}, MeshAxis{"tp", sizes.tp, tp, false}, MeshAxis{"fsdp", sizes.fsdp, fsdp},
-        MeshAxis{"dp", sizes.dp, dp, true, false, true}, MeshAxis{"pp", sizes.pp, dp * sizes.dp, true, true}})
-    if (axis.size > 1) mesh.axes.push_back(axis);
+  const int64_t tp = 1, cp = tp * sizes.tp, fsdp = cp * sizes.cp, dp = fsdp * sizes.fsdp, pp = dp * sizes.dp;
+  const auto axis = [&](MeshAxisId id, int64_t stride) {
+    return MeshAxis{.name = std::string(name_of(id)), .size = sizes.size(id), .stride = stride};
+  };
+  MeshAxis of_tp = axis(MeshAxisId::kTp, tp), of_dp = axis(MeshAxisId::kDp, dp), of_pp = axis(MeshAxisId::kPp, pp);
+  of_tp.gathers_weights = false;
+  of_dp.keeps_weights = true;
+  of_pp.stages = true;
+  for (const MeshAxis& one : {axis(MeshAxisId::kCp, cp), of_tp, axis(MeshAxisId::kFsdp, fsdp), of_dp, of_pp})
+    if (one.size > 1) mesh.axes.push_back(one);
   return mesh;
 }
 

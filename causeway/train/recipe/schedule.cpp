@@ -4,16 +4,11 @@
 #include <cmath>
 #include <numbers>
 #include <string>
-#include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/base/field_words.h"
 
 namespace causeway::train {
 namespace {
-
-constexpr ScheduleKind kKinds[] = {ScheduleKind::kConstant, ScheduleKind::kLinear, ScheduleKind::kCosine,
-                                   ScheduleKind::kWsd};
 
 [[noreturn]] void refuse_schedule(const char* field, const std::string& what, const std::string& hint) {
   throw Error(ErrorKind::kInvalidArgument, what, std::string("schedule.") + field, hint);
@@ -30,37 +25,13 @@ std::string longer_or_shorter(int64_t total_steps) {
 
 }  // namespace
 
-std::string_view schedule_kind_name(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::kConstant:
-      return "constant";
-    case ScheduleKind::kLinear:
-      return "linear";
-    case ScheduleKind::kCosine:
-      return "cosine";
-    case ScheduleKind::kWsd:
-      return "wsd";
-  }
-  return "?";
-}
-
-ScheduleKind parse_schedule_kind(std::string_view name) {
-  std::vector<std::string> names;
-  for (const ScheduleKind kind : kKinds) {
-    if (schedule_kind_name(kind) == name) return kind;
-    names.emplace_back(schedule_kind_name(kind));
-  }
-  refuse_schedule("kind", fmt::format("there is no schedule '{}'", name),
-                  name_hint(NameOf::kSchedule, name, names, fmt::format("Choose one of {}.", fmt::join(names, ", "))));
-}
-
 Schedule::Schedule(const ScheduleConfig& config) : config_(config) {
   if (config.warmup_steps < 0) {
     refuse_schedule("warmup_steps", fmt::format("{} steps of warm-up cannot be taken", config.warmup_steps),
                     "Give 0 or more steps.");
   }
   if (config.kind != ScheduleKind::kWsd && config.decay_steps != 0) {
-    refuse_schedule("decay_steps", fmt::format("the {} schedule has no decay_steps", schedule_kind_name(config.kind)),
+    refuse_schedule("decay_steps", fmt::format("the {} schedule has no decay_steps", config.kind),
                     "Remove the field, or choose the schedule 'wsd'.");
   }
   if (config.kind == ScheduleKind::kConstant) return;

@@ -18,7 +18,7 @@ namespace causeway::train {
 
 class FlopsUtilization {
  public:
-  // `flops` of one step of `tokens` tokens; `operand_shares` as TrainingStep::operand_shares() gives them. `GEMM` is
+  // `flops` of one step of `tokens` tokens; `operand_shares` as TrainingStep::operand_shares() gives them. `product` is
   // what the maker calls the device: product_name(). What cannot be is told to `warn`. `devices` such devices share a
   // step.
   FlopsUtilization(FlopCount flops, const std::map<std::string, double>& operand_shares, const Target& target,
