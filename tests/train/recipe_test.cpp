@@ -173,6 +173,7 @@ TEST(Recipe, KeysWithoutEffectAreRefused) {
       {{"model.sliding_window=4"}, "model.sliding_window: has no effect on gpt2: it belongs to gemma2 and mistral"},
       {{"model.kv_heads=2"},
        "model.kv_heads: grouped queries belong to gemma2, llama, mistral, olmo2, qwen2 and qwen3"},
+      {{"schedule.kind=wsd", "schedule.decay_steps=1"}, "schedule.decay_steps: 1 step of decay has no effect"},
       {{"schedule.kind=constant", "schedule.final_factor=0.1"}, "schedule.final_factor: has no effect on the constant"},
       {{"schedule.decay_steps=3"}, "schedule.decay_steps: the cosine schedule has no decay_steps"},
       {{"sampling.temperature=0", "sampling.top_k=3"}, "sampling.top_k: has no effect at sampling.temperature 0"},

@@ -548,6 +548,9 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
             fmt::format("the embeddings of {} are always tied: false has no effect", r.model.family), hint);
   require(r.schedule.kind != ScheduleKind::kConstant || r.schedule.final_factor == Recipe().schedule.final_factor,
           "schedule.final_factor", "has no effect on the constant schedule", hint);
+  require(r.schedule.kind != ScheduleKind::kWsd || r.schedule.decay_steps != 1, "schedule.decay_steps",
+          "1 step of decay has no effect: a decay's first step is at the peak still",
+          "Give 2 or more; a tenth of the run is usual.");
   require(!r.data.allow_other_tokenizer || !r.model_from.empty(), "data.allow_other_tokenizer",
           "has no effect without model.from", hint);
   require(r.log.trace_from > 0 || r.log.trace_steps == Recipe().log.trace_steps, "log.trace_steps",

@@ -16,9 +16,10 @@ namespace {
 
 // What suits a run and fits into it: a tenth.
 int64_t fitting_warmup(int64_t total_steps) { return total_steps / 10; }
-int64_t fitting_decay(int64_t total_steps) { return std::max<int64_t>(1, total_steps / 10); }
+int64_t fitting_decay(int64_t total_steps) { return std::max<int64_t>(2, total_steps / 10); }
 
 std::string longer_or_shorter(int64_t total_steps) {
+  if (total_steps < fitting_decay(total_steps)) return "Train longer.";
   return fmt::format("Train longer, or set schedule.warmup_steps={} and schedule.decay_steps={} as well.",
                      fitting_warmup(total_steps), fitting_decay(total_steps));
 }
@@ -54,7 +55,7 @@ Schedule::Schedule(const ScheduleConfig& config) : config_(config) {
   if (config.kind != ScheduleKind::kWsd) return;
   if (config.decay_steps < 1) {
     refuse_schedule("decay_steps", fmt::format("{} steps of decay are too few", config.decay_steps),
-                    "Give 1 or more; a tenth of the run is usual.");
+                    "Give 2 or more; a tenth of the run is usual.");
   }
   if (config.decay_steps > config.total_steps - config.warmup_steps) {
     refuse_schedule("decay_steps",
