@@ -262,18 +262,7 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kPipelineSchedule, "gpipe", "1f1b", "It takes as long and keeps fewer activations."},
     {NameOf::kPipelineSchedule, "dualpipe zbv zb_v zbvzerobubble", "", "Choose one of 1f1b, interleaved, zero_bubble."},
 
-    // --- Families
-    {NameOf::kModelFamily, "gpt gpt_2", "gpt2", ""},
-    {NameOf::kModelFamily,
-     "llama2 llama3 llama3.1 llama3.2 llama3.3 llama_2 llama_3 codellama vicuna tinyllama smollm "
-     "smollm2 yi alpaca",
-     "llama", ""},
-    {NameOf::kModelFamily, "zephyr", "mistral", ""},
-    {NameOf::kModelFamily, "qwen", "qwen2 qwen3", ""},
-    {NameOf::kModelFamily, "qwen2.5 qwen_2 qwen2_5 qwq", "qwen2", ""},
-    {NameOf::kModelFamily, "gemma_2", "gemma2", ""},
-    {NameOf::kModelFamily, "olmo_2", "olmo2", ""},
-    {NameOf::kModelFamily, "mosaic mosaicml", "mpt", ""},
+    // --- Families that are not here; other names of those that are: ModelFamily::other_names
     {NameOf::kModelFamily,
      "mixtral dbrx jamba olmoe deepseek deepseek_v2 deepseek_v3 qwen2_moe qwen3_moe gpt_oss "
      "phimoe granitemoe llama4 grok arctic minimax kimi glm4_moe",
@@ -346,11 +335,11 @@ bool has_word(std::string_view words, std::string_view word) {
   return std::find(all.begin(), all.end(), word) != all.end();
 }
 
-const FieldWord* find_word(NameOf what, std::string_view word) {
-  const auto found = std::find_if(kWords.begin(), kWords.end(), [&](const FieldWord& entry) {
-    return entry.what == what && has_word(entry.words, word);
-  });
-  return found == kWords.end() ? nullptr : &*found;
+const FieldWord* find_word(NameOf what, std::string_view word, std::span<const FieldWord> more = {}) {
+  for (const std::span<const FieldWord> words : {more, field_words()})
+    for (const FieldWord& entry : words)
+      if (entry.what == what && has_word(entry.words, word)) return &entry;
+  return nullptr;
 }
 
 std::string text_of(const FieldWord& entry, const std::vector<std::string>& candidates) {
@@ -414,12 +403,12 @@ std::string recipe_key_hint(std::string_view name, const std::vector<std::string
 std::span<const FieldWord> field_words() { return kWords; }
 
 std::string name_hint(NameOf what, std::string_view name, const std::vector<std::string>& candidates,
-                      std::string_view otherwise) {
+                      std::string_view otherwise, std::span<const FieldWord> more) {
   std::string hint;
   if (what == NameOf::kRecipeKey) {
     hint = recipe_key_hint(name, candidates);
   } else {
-    if (const FieldWord* entry = find_word(what, normalized(name))) hint = text_of(*entry, candidates);
+    if (const FieldWord* entry = find_word(what, normalized(name), more)) hint = text_of(*entry, candidates);
     if (hint.empty())
       if (const std::string nearest = nearest_name(name, candidates); !nearest.empty())
         hint = fmt::format("Did you mean {}{}?",
