@@ -135,25 +135,22 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kRecipeKey,
      "virtual_pipeline_model_parallel_size num_layers_per_virtual_pipeline_stage virtual_stages interleave",
      "train.pipeline_chunks", ""},
-    // --- The model, as config.json and other trainers name it
+    // --- The model, as other trainers name it, and config.json of families whose names no recipe may have
     {NameOf::kRecipeKey,
      "model_name_or_path pretrained_model_name_or_path base_model model_name hf_model init_from pretrained "
      "from_pretrained model_id pretrained_model model_path",
      "model.from", "It is a directory of Hugging Face's; nothing is downloaded."},
     {NameOf::kRecipeKey, "model_type architecture architectures arch model_arch", "model.family", ""},
     {NameOf::kRecipeKey, "vocab_size padded_vocab_size n_vocab vocab", "model.vocabulary_size", ""},
-    {NameOf::kRecipeKey, "n_layer n_layers num_layers num_hidden_layers depth num_blocks", "model.layers", ""},
-    {NameOf::kRecipeKey, "n_embd n_embed hidden_size d_model dim hidden_dim embed_dim embedding_size model_dim",
-     "model.width", ""},
-    {NameOf::kRecipeKey, "n_head n_heads num_heads num_attention_heads nheads", "model.heads", ""},
-    {NameOf::kRecipeKey, "n_kv_head n_kv_heads num_kv_heads num_key_value_heads num_query_groups", "model.kv_heads",
-     ""},
+    {NameOf::kRecipeKey, "n_layer n_layers num_layers depth num_blocks", "model.layers", ""},
+    {NameOf::kRecipeKey, "n_embd n_embed d_model dim hidden_dim embed_dim embedding_size model_dim", "model.width", ""},
+    {NameOf::kRecipeKey, "n_head n_heads num_heads nheads", "model.heads", ""},
+    {NameOf::kRecipeKey, "n_kv_head n_kv_heads num_kv_heads num_query_groups", "model.kv_heads", ""},
     {NameOf::kRecipeKey, "head_size d_head kv_channels", "model.head_dim", ""},
-    {NameOf::kRecipeKey, "intermediate_size ffn_dim ffn_hidden_size d_ff mlp_dim n_inner mlp_ratio expansion_ratio",
-     "model.ffn_width", "It is the size itself."},
-    {NameOf::kRecipeKey, "max_position_embeddings n_positions", "model.max_sequence_length", ""},
-    {NameOf::kRecipeKey, "rms_norm_eps layer_norm_eps layer_norm_epsilon layernorm_epsilon norm_eps",
-     "model.norm_epsilon", ""},
+    {NameOf::kRecipeKey, "ffn_dim ffn_hidden_size d_ff mlp_dim n_inner mlp_ratio expansion_ratio", "model.ffn_width",
+     "It is the size itself."},
+    {NameOf::kRecipeKey, "n_positions", "model.max_sequence_length", ""},
+    {NameOf::kRecipeKey, "layer_norm_eps layer_norm_epsilon layernorm_epsilon norm_eps", "model.norm_epsilon", ""},
     {NameOf::kRecipeKey, "rotary_base rope_base rotary_emb_base", "model.rope_theta", ""},
     {NameOf::kRecipeKey, "rope_scaling", "model.rope_factor", ""},
     {NameOf::kRecipeKey, "window_size attention_window local_attention", "model.sliding_window", ""},
@@ -267,18 +264,7 @@ constexpr auto kWords = std::to_array<FieldWord>({
 
     {NameOf::kOptimizer, "adam adamw_torch adamw_torch_fused adamw_fused fused_adam fused_adamw", "adamw", ""},
 
-    // --- Families
-    {NameOf::kModelFamily, "gpt gpt_2", "gpt2", ""},
-    {NameOf::kModelFamily,
-     "llama2 llama3 llama3.1 llama3.2 llama3.3 llama_2 llama_3 codellama vicuna tinyllama smollm "
-     "smollm2 yi alpaca",
-     "llama", ""},
-    {NameOf::kModelFamily, "zephyr", "mistral", ""},
-    {NameOf::kModelFamily, "qwen", "qwen2 qwen3", ""},
-    {NameOf::kModelFamily, "qwen2.5 qwen_2 qwen2_5 qwq", "qwen2", ""},
-    {NameOf::kModelFamily, "gemma_2", "gemma2", ""},
-    {NameOf::kModelFamily, "olmo_2", "olmo2", ""},
-    {NameOf::kModelFamily, "mosaic mosaicml", "mpt", ""},
+    // --- Families that are not here; other names of those that are: ModelFamily::other_names
     {NameOf::kModelFamily,
      "mixtral dbrx jamba olmoe deepseek deepseek_v2 deepseek_v3 qwen2_moe qwen3_moe gpt_oss "
      "phimoe granitemoe llama4 grok arctic minimax kimi glm4_moe",
@@ -351,11 +337,11 @@ bool has_word(std::string_view words, std::string_view word) {
   return std::find(all.begin(), all.end(), word) != all.end();
 }
 
-const FieldWord* find_word(NameOf what, std::string_view word) {
-  const auto found = std::find_if(kWords.begin(), kWords.end(), [&](const FieldWord& entry) {
-    return entry.what == what && has_word(entry.words, word);
-  });
-  return found == kWords.end() ? nullptr : &*found;
+const FieldWord* find_word(NameOf what, std::string_view word, std::span<const FieldWord> more = {}) {
+  for (const std::span<const FieldWord> words : {more, field_words()})
+    for (const FieldWord& entry : words)
+      if (entry.what == what && has_word(entry.words, word)) return &entry;
+  return nullptr;
 }
 
 std::string text_of(const FieldWord& entry, const std::vector<std::string>& candidates) {
@@ -419,12 +405,12 @@ std::string recipe_key_hint(std::string_view name, const std::vector<std::string
 std::span<const FieldWord> field_words() { return kWords; }
 
 std::string name_hint(NameOf what, std::string_view name, const std::vector<std::string>& candidates,
-                      std::string_view otherwise) {
+                      std::string_view otherwise, std::span<const FieldWord> more) {
   std::string hint;
   if (what == NameOf::kRecipeKey) {
     hint = recipe_key_hint(name, candidates);
   } else {
-    if (const FieldWord* entry = find_word(what, normalized(name))) hint = text_of(*entry, candidates);
+    if (const FieldWord* entry = find_word(what, normalized(name), more)) hint = text_of(*entry, candidates);
     if (hint.empty())
       if (const std::string nearest = nearest_name(name, candidates); !nearest.empty())
         hint = fmt::format("Did you mean {}{}?",

@@ -35,8 +35,9 @@ std::span<const FieldWord> field_words();
 
 // What to do next, for who wrote `name` where only `candidates` are known: what the field's word is called here, or
 // that there is none; "Did you mean X?" for the candidate that it is a typing mistake of (nearest_name()); otherwise
-// `otherwise`. Upper case and '-' do not matter for words of the field.
+// `otherwise`. Upper case and '-' do not matter for words of the field. `more`: words besides field_words(), of
+// other things than recipes' keys.
 std::string name_hint(NameOf what, std::string_view name, const std::vector<std::string>& candidates,
-                      std::string_view otherwise = {});
+                      std::string_view otherwise = {}, std::span<const FieldWord> more = {});
 
 }  // namespace causeway

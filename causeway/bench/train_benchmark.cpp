@@ -130,9 +130,8 @@ std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Devic
     if (std::find(models.begin(), models.end(), one.recipe) == models.end()) models.push_back(one.recipe);
   for (const std::string& model : choice.models)
     choose("model of this benchmark on this device", model, "--model", models);
-  const std::vector<std::string> precisions = {"bf16", "fp8", "fp8_block", "tf32", "f32"};
   for (const std::string& precision : choice.precisions)
-    choose("precision of training", precision, "--precision", precisions);
+    choose("precision of training", precision, "--precision", names_of<Precision>());
   if (choice.micro_batch && *choice.micro_batch < 1)
     throw Error(ErrorKind::kInvalidArgument, fmt::format("a micro-batch of {} has no sequence", *choice.micro_batch),
                 "--batch", "Give a number of sequences from 1.");
@@ -140,11 +139,12 @@ std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Devic
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   };
   const auto multiplies = [&](const std::string& precision) {
-    if (precision == "bf16" || precision == "f32") return true;
+    const Precision known = value_named<Precision>(precision).value();
+    if (known == Precision::kBf16 || known == Precision::kF32) return true;
     if (!device.target().is_gpu()) return false;
     const GpuArchitecture& architecture = device.target().architecture();
-    if (precision == "fp8_block") return architecture.preferred_sizes.f8_blocks;
-    return precision == "fp8" ? architecture.has_f8_matrix : architecture.has_tf32_matrix;
+    if (known == Precision::kFp8Block) return architecture.preferred_sizes.f8_blocks;
+    return known == Precision::kFp8 ? architecture.has_f8_matrix : architecture.has_tf32_matrix;
   };
 
   std::vector<TrainCase> cases;
@@ -186,16 +186,21 @@ Recipe::MeshSizes parse_benchmark_mesh(const std::vector<std::string>& axes, int
   for (const std::string& text : axes) {
     const size_t equals = std::min(text.find('='), text.size());
     const std::string name = text.substr(0, equals), size_text = text.substr(std::min(equals + 1, text.size()));
-    if (name == "pp")
+    const std::optional<MeshAxisId> axis = value_named<MeshAxisId>(name);
+    if (axis == MeshAxisId::kPp)
       throw Error(ErrorKind::kInvalidArgument, "steps of stages are not timed here", "--mesh",
                   "Time them with causeway train: metrics.jsonl has tokens_per_second.");
-    choose("axis of a mesh", name, "--mesh", {"dp", "fsdp", "cp", "tp"});
+    if (!axis) {
+      std::vector<std::string> known = names_of<MeshAxisId>();
+      std::erase(known, name_of(MeshAxisId::kPp));
+      throw_unknown_choice("axis of a mesh", name, "--mesh", known);
+    }
     int64_t size = 0;
     const auto [end, error] = std::from_chars(size_text.data(), size_text.data() + size_text.size(), size);
     if (error != std::errc() || end != size_text.data() + size_text.size() || size < 1)
       throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' does not say how many ranks", text), "--mesh",
                   "Write an axis and a number: --mesh fsdp=4.");
-    (name == "dp" ? mesh.dp : name == "fsdp" ? mesh.fsdp : name == "cp" ? mesh.cp : mesh.tp) = size;
+    mesh.size(*axis) = size;
   }
   return mesh;
 }

@@ -58,8 +58,7 @@ std::string suggestion(NameOf what, const std::string& name, const std::vector<s
 std::string option_hint(const CLI::App& command, const std::string& option, const std::vector<std::string>& options) {
   if (std::string hint = suggestion(NameOf::kOption, option, options); !hint.empty()) return hint;
   if (command.get_option_no_throw("overrides") == nullptr) return "";
-  std::vector<std::string> keys;
-  for (const RecipeKey& key : recipe_keys()) keys.push_back(key.key);
+  const std::vector<std::string> keys = recipe_key_names();
   if (std::find(keys.begin(), keys.end(), option) != keys.end())
     return fmt::format(" A recipe's keys are given without dashes: {}=VALUE.", option);
   const std::string hint = suggestion(NameOf::kRecipeKey, option, keys);

@@ -139,7 +139,7 @@ class Evaluation {
       tasks_.push_back(load_task(name, options.data));
       if (!options.examples.empty()) examples_.push_back(load_task(tasks_.back().name, options.examples));
     }
-    opened_ = open_model(options.model, options.tokenizer, options.precision);
+    opened_ = open_model(options.model, options.tokenizer, value_named<Precision>(options.precision));
     const int64_t longest = opened_.model->config().max_sequence_length;
     if (options.max_length > longest)
       throw Error(ErrorKind::kInvalidArgument, fmt::format("the model takes {} tokens at once", longest),
@@ -151,9 +151,12 @@ class Evaluation {
   }
 
   void run() {
-    result_ = {{"model", opened_.directory.string()}, {"device", Context::current()->device().name()},
-               {"precision", opened_.precision},      {"tokenizer", opened_.tokenizer->name()},
-               {"max_length", max_length_},           {"shots", options_.prompt.shots},
+    result_ = {{"model", opened_.directory.string()},
+               {"device", Context::current()->device().name()},
+               {"precision", name_of(opened_.precision)},
+               {"tokenizer", opened_.tokenizer->name()},
+               {"max_length", max_length_},
+               {"shots", options_.prompt.shots},
                {"seed", options_.prompt.seed}};
     for (size_t i = 0; i < tasks_.size(); ++i) run_task(tasks_[i], examples_.empty() ? tasks_[i] : examples_[i]);
     for (const std::string& path : options_.texts) run_text(path);
@@ -247,7 +250,7 @@ void add_evaluate_command(CLI::App& program) {
   command
       ->add_option("--precision", options->precision,
                    "bf16, fp8, fp8_block, tf32 or f32; default: as trained, and f32 for a Hugging Face directory")
-      ->check(CLI::IsMember({"bf16", "fp8", "fp8_block", "tf32", "f32"}));
+      ->check(CLI::IsMember(names_of<Precision>()));
   command->add_option("--max-length", options->max_length, "Tokens that the model reads at once; default: its own most")
       ->check(CLI::PositiveNumber);
   command->add_option("--batch-tokens", options->batch_tokens, "Tokens that are computed at once")

@@ -246,7 +246,7 @@ void run_explain(const ExplainCommandOptions& options) {
   output("parameters: {} ({})\n", parameter_count(recipe.model),
          format_count(static_cast<double>(parameter_count(recipe.model))));
   output("recomputation: {}{}\n\npasses\n", recomputation_text(step.recomputation(), recipe),
-         recipe.train.recompute == "auto" ? ", chosen by auto" : "");
+         !recipe.train.recompute ? ", chosen by auto" : "");
   for (const PassRecord& record : trace.records) {
     output("  {:<32}{:>7} -> {:<7} nodes  {:>8.1f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
            record.milliseconds, record.nodes_before == record.nodes_after ? "  (same number)" : "");

@@ -84,7 +84,7 @@ class Generation {
  public:
   explicit Generation(const GenerateCommandOptions& options)
       : options_(options),
-        opened_(open_model(options.run, options.tokenizer, "")),
+        opened_(open_model(options.run, options.tokenizer, std::nullopt)),
         generator_(*opened_.model, opened_.pipeline,
                    options.no_cache ? TextGenerator::Attention::kRecomputed : TextGenerator::Attention::kCached,
                    TextGenerator::Weights::kStay),

@@ -55,7 +55,7 @@ std::vector<int32_t> end_tokens_in(const fs::path& directory, const Tokenizer& t
 void open_hugging_face(OpenedModel& opened, const std::string& tokenizer, Recipe& recipe) {
   opened.tokenizer = tokenizer.empty() ? tokenizer_beside(opened.directory) : load_tokenizer(tokenizer);
   opened.end_tokens = end_tokens_in(opened.directory, *opened.tokenizer);
-  recipe.train.precision = "f32";
+  recipe.train.precision = Precision::kF32;
   try {
     opened.model = load_hugging_face_model(opened.directory);
   } catch (const Error& error) {
@@ -91,7 +91,7 @@ void open_checkpoint(OpenedModel& opened, const std::string& tokenizer, Recipe& 
 
 }  // namespace
 
-OpenedModel open_model(const fs::path& path, const std::string& tokenizer, const std::string& precision) {
+OpenedModel open_model(const fs::path& path, const std::string& tokenizer, std::optional<Precision> precision) {
   OpenedModel opened;
   Recipe recipe;
   if (is_hugging_face_directory(path)) {
@@ -103,7 +103,7 @@ OpenedModel open_model(const fs::path& path, const std::string& tokenizer, const
       open_checkpoint(opened, tokenizer, recipe);
     });
   }
-  if (!precision.empty()) recipe.train.precision = precision;
+  if (precision) recipe.train.precision = *precision;
   opened.precision = recipe.train.precision;
   opened.pipeline = pipeline_options(recipe);
   return opened;

@@ -3,12 +3,14 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "causeway/formats/tokenizer/tokenizer.h"
 #include "causeway/model/language_model.h"
 #include "causeway/passes/pipeline.h"
+#include "causeway/train/recipe/choices.h"
 
 namespace causeway::cli {
 
@@ -22,14 +24,15 @@ struct OpenedModel {
   // Those that end a text: of a Hugging Face directory what generation_config.json says, or else config.json, or else
   // the tokenizer; of a run what the tokenizer says.
   std::vector<int32_t> end_tokens;
-  std::string precision;  // of GEMMs
+  Precision precision = Precision::kF32;
   PipelineOptions pipeline;
 };
 
 // A run directory (its newest checkpoint), a checkpoint, or a Hugging Face directory, on the current device.
-// `tokenizer`: "bytes", a directory, or empty for the model's own. `precision`: as train.precision, or empty for the
+// `tokenizer`: "bytes", a directory, or empty for the model's own. `precision`: nothing for the
 // one it was trained with; of a Hugging Face directory, f32. Throws Error: kNotFound where there is no model or no
 // tokenizer, kInvalidArgument for a tokenizer that is not the one a run was trained with.
-OpenedModel open_model(const std::filesystem::path& path, const std::string& tokenizer, const std::string& precision);
+OpenedModel open_model(const std::filesystem::path& path, const std::string& tokenizer,
+                       std::optional<Precision> precision);
 
 }  // namespace causeway::cli

@@ -76,34 +76,34 @@ class PlanPrinter {
   nlohmann::ordered_json json(const StepPlan& plan) const {
     const Recipe& recipe = plan.recipe;
     const Recipe::MeshSizes& mesh = recipe.mesh;
-    nlohmann::ordered_json json = {
-        {"mesh", {{"dp", mesh.dp}, {"fsdp", mesh.fsdp}, {"cp", mesh.cp}, {"tp", mesh.tp}, {"pp", mesh.pp}}},
-        {"micro_batch_size", recipe.train.micro_batch_size},
-        {"micro_batches", recipe.micro_batches()},
-        {"recompute", recipe.train.recompute},
-        {"recompute_layers", recipe.train.recompute_layers},
-        {"pipeline_schedule", nullptr},
-        {"pipeline_bubble", plan.bubble},
-        {"hardware", machine_.name},
-        {"weight_bytes", plan.memory.weights},
-        {"gradient_bytes", plan.memory.gradients},
-        {"optimizer_bytes", plan.memory.optimizer},
-        {"activation_bytes", plan.memory.activations},
-        {"batch_bytes", plan.memory.batch},
-        {"total_bytes", plan.memory.total()},
-        {"memory_is_exact", plan.memory.exact},
-        {"fits", plan.fits(machine_)},
-        {"checkpoint_bytes", plan.memory.checkpoint},
-        {"step_seconds", plan.time.seconds},
-        {"kernel_seconds", plan.time.compute_seconds},
-        {"collective_seconds", plan.time.collective_seconds},
-        {"tokens_per_second", plan.tokens_per_second()},
-        {"flops", plan.flops.total()},
-        {"flops_utilization", plan.flops_utilization},
-        {"dollars_per_billion_tokens", nullptr},
-        {"collectives", nlohmann::ordered_json::array()},
-        {"uncut", nlohmann::ordered_json::array()}};
-    if (mesh.pp > 1) json["pipeline_schedule"] = recipe.train.pipeline_schedule;
+    nlohmann::ordered_json json = {{"mesh", nlohmann::ordered_json::object()},
+                                   {"micro_batch_size", recipe.train.micro_batch_size},
+                                   {"micro_batches", recipe.micro_batches()},
+                                   {"recompute", train::recompute_choice_name(recipe.train.recompute)},
+                                   {"recompute_layers", recipe.train.recompute_layers},
+                                   {"pipeline_schedule", nullptr},
+                                   {"pipeline_bubble", plan.bubble},
+                                   {"hardware", machine_.name},
+                                   {"weight_bytes", plan.memory.weights},
+                                   {"gradient_bytes", plan.memory.gradients},
+                                   {"optimizer_bytes", plan.memory.optimizer},
+                                   {"activation_bytes", plan.memory.activations},
+                                   {"batch_bytes", plan.memory.batch},
+                                   {"total_bytes", plan.memory.total()},
+                                   {"memory_is_exact", plan.memory.exact},
+                                   {"fits", plan.fits(machine_)},
+                                   {"checkpoint_bytes", plan.memory.checkpoint},
+                                   {"step_seconds", plan.time.seconds},
+                                   {"kernel_seconds", plan.time.compute_seconds},
+                                   {"collective_seconds", plan.time.collective_seconds},
+                                   {"tokens_per_second", plan.tokens_per_second()},
+                                   {"flops", plan.flops.total()},
+                                   {"flops_utilization", plan.flops_utilization},
+                                   {"dollars_per_billion_tokens", nullptr},
+                                   {"collectives", nlohmann::ordered_json::array()},
+                                   {"uncut", nlohmann::ordered_json::array()}};
+    for (const auto& [axis, name] : named_values(MeshAxisId())) json["mesh"][std::string(name)] = mesh.size(axis);
+    if (mesh.pp > 1) json["pipeline_schedule"] = name_of(recipe.train.pipeline_schedule);
     if (const auto price = dollars(plan)) json["dollars_per_billion_tokens"] = *price;
     for (const CollectiveTotal& one : plan.collectives)
       json["collectives"].push_back({{"kind", work_kind_name(one.kind)},
@@ -178,13 +178,13 @@ void print_search(const std::vector<StepPlan>& plans, const PlanPrinter& printer
     const StepPlan& plan = plans[i];
     const auto price = printer.dollars(plan);
     output("  {:<28}{:>12}{:>11}{:>12}{:>12.0f}{:>6.1f} %{:>12}\n", mesh_text(plan.recipe.mesh),
-           plan.recipe.train.micro_batch_size, plan.recipe.train.recompute,
+           plan.recipe.train.micro_batch_size, train::recompute_choice_name(plan.recipe.train.recompute),
            bytes_text(static_cast<double>(plan.memory.total())), plan.tokens_per_second(), 100 * plan.flops_utilization,
            price ? fmt::format("{:.2f}", *price) : "n/a");
   }
   const Recipe& best = plans.front().recipe;
   output("\n  {}train.micro_batch_size={} train.recompute={}\n\n", mesh_overrides(best.mesh),
-         best.train.micro_batch_size, best.train.recompute);
+         best.train.micro_batch_size, train::recompute_choice_name(best.train.recompute));
   printer.print(plans.front());
 }
 

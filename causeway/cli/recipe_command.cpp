@@ -28,12 +28,12 @@ std::vector<train::RecipeKey> chosen_keys(const std::vector<std::string>& names)
   for (const std::string& name : names) {
     const size_t before = chosen.size();
     for (const train::RecipeKey& key : all)
-      if (key.key == name || key.key.starts_with(name + ".")) chosen.push_back(key);
+      if (key.key == name || key.key.starts_with(name + ".") ||
+          std::ranges::find(key.aliases, name) != key.aliases.end())
+        chosen.push_back(key);
     if (chosen.size() > before) continue;
-    std::vector<std::string> known;
-    for (const train::RecipeKey& key : all) known.push_back(key.key);
     throw Error(ErrorKind::kNotFound, "there is no such key and no section of that name", name,
-                name_hint(NameOf::kRecipeKey, name, known, "`causeway recipe keys` lists all."));
+                name_hint(NameOf::kRecipeKey, name, train::recipe_key_names(), "`causeway recipe keys` lists all."));
   }
   return chosen;
 }
@@ -47,12 +47,14 @@ void print_keys(const RecipeCommandOptions& options) {
                               {"default", key.default_value},
                               {"type", key.type},
                               {"choices", key.choices},
+                              {"aliases", key.aliases},
                               {"meaning", key.meaning}});
     return output_json(json);
   }
   for (const train::RecipeKey& key : keys)
-    output("{}: {}\n    {}. {}\n", key.key, key.default_value,
-           key.choices.empty() ? key.type : fmt::format("one of {}", fmt::join(key.choices, ", ")), key.meaning);
+    output("{}: {}\n    {}. {}{}\n", key.key, key.default_value,
+           key.choices.empty() ? key.type : fmt::format("one of {}", fmt::join(key.choices, ", ")), key.meaning,
+           key.aliases.empty() ? "" : fmt::format("; also {}, as config.json says it", fmt::join(key.aliases, ", ")));
 }
 
 }  // namespace

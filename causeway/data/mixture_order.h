@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "causeway/data/document_packing.h"
+#include "causeway/data/packing.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
 
@@ -44,12 +45,6 @@ class SourceShares {
   static uint64_t of_heavier(const Node& node, uint64_t samples);
 
   std::vector<Node> nodes_;  // the root last
-};
-
-// How the tokens of a source are made into samples.
-enum class Packing {
-  kWindows,    // all documents one after another, cut into windows (SampleOrder)
-  kDocuments,  // whole documents (PackedOrder)
 };
 
 // The endless training order over the sources of a joined dataset: each has an order of its own, with its own

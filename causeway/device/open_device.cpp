@@ -1,12 +1,13 @@
 #include "causeway/device/open_device.h"
 
-#include <algorithm>
 #include <charconv>
 #include <functional>
+#include <optional>
 
 #include "causeway/base/error.h"
 #include "causeway/base/field_words.h"
 #include "causeway/base/log.h"
+#include "causeway/base/named_values.h"
 #include "causeway/base/thread_pool.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/cpu/host_memory.h"
@@ -21,28 +22,39 @@ constexpr const char* kNames =
     "gfx90a, "
     "gfx942).";
 
+enum class DeviceKind { kAuto, kCpu, kCuda, kHip, kEmulator };
+constexpr auto named_values(DeviceKind) {
+  return std::to_array<NamedValue<DeviceKind>>({{DeviceKind::kAuto, "auto"},
+                                                {DeviceKind::kCpu, "cpu"},
+                                                {DeviceKind::kCuda, "cuda"},
+                                                {DeviceKind::kHip, "hip"},
+                                                {DeviceKind::kEmulator, "emulator"}});
+}
+
 // "cuda:1" in two parts; `detail` is what follows the colon.
 struct Spec {
-  std::string name;
+  DeviceKind kind = DeviceKind::kAuto;
   std::string detail;
   bool has_detail = false;
+
+  bool is_vendors_gpu() const { return kind == DeviceKind::kCuda || kind == DeviceKind::kHip; }
 };
 
 Spec split(const std::string& text) {
   const size_t colon = text.find(':');
-  Spec spec{text.substr(0, colon), colon == std::string::npos ? "" : text.substr(colon + 1),
-            colon != std::string::npos};
-  const std::vector<std::string> names = {"auto", "cpu", "cuda", "hip", "emulator"};
-  if (std::find(names.begin(), names.end(), spec.name) == names.end()) {
-    const std::string hint = name_hint(NameOf::kDevice, spec.name, names);
+  const std::string name = text.substr(0, colon);
+  const std::optional<DeviceKind> kind = value_named<DeviceKind>(name);
+  if (!kind) {
+    const std::string hint = name_hint(NameOf::kDevice, name, names_of<DeviceKind>());
     throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no device '{}'", text), "device",
                 hint + (hint.empty() ? "" : " ") + kNames);
   }
-  if (spec.has_detail && (spec.name == "auto" || spec.name == "cpu")) {
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no device '{}': there is one {}", text, spec.name),
-                "device", fmt::format("Write {}.", spec.name));
+  const Spec spec{*kind, colon == std::string::npos ? "" : text.substr(colon + 1), colon != std::string::npos};
+  if (spec.has_detail && (spec.kind == DeviceKind::kAuto || spec.kind == DeviceKind::kCpu)) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no device '{}': there is one {}", text, name),
+                "device", fmt::format("Write {}.", name));
   }
-  if (spec.name == "emulator" && spec.detail.empty()) {
+  if (spec.kind == DeviceKind::kEmulator && spec.detail.empty()) {
     throw Error(ErrorKind::kInvalidArgument, "the emulator needs an architecture to imitate", "device",
                 "Write, for example, emulator:sm_90a or emulator:gfx942.");
   }
@@ -58,7 +70,7 @@ int gpu_index(const Spec& spec) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not the number of a GPU", spec.detail), "device",
                 fmt::format("Write {0}, or {0}:0, {0}:1 and so on; `causeway doctor` lists what is here. Commands that "
                             "only compile take an architecture as well.",
-                            spec.name));
+                            spec.kind));
   }
   return index;
 }
@@ -180,17 +192,25 @@ std::shared_ptr<Device> open_device(const std::string& text, const DeviceLibrari
                                     const std::string& architecture) {
   const Spec spec = split(text);
   if (!architecture.empty()) gpu_architecture(architecture);  // names the known ones where this is none
-  if (spec.name == "auto") return open_best(libraries, architecture);
   // Whether the other vendor's driver is here does not matter.
-  if ((spec.name == "cuda" || spec.name == "hip") && !architecture.empty() &&
-      gpu_architecture(architecture).driver != spec.name)
+  if (spec.is_vendors_gpu() && !architecture.empty() && gpu_architecture(architecture).driver != name_of(spec.kind))
     refuse_architecture(text, architecture);
-  if (spec.name == "cuda")
-    return std::make_shared<CudaDevice>(CudaOptions{gpu_index(spec), libraries.cuda, architecture});
   std::shared_ptr<Device> device;
-  if (spec.name == "cpu") device = std::make_shared<CpuDevice>();
-  if (spec.name == "hip") device = std::make_shared<HipDevice>(HipOptions{gpu_index(spec), libraries.hip});
-  if (spec.name == "emulator") device = open_emulator(spec.detail);
+  switch (spec.kind) {
+    case DeviceKind::kAuto:
+      return open_best(libraries, architecture);
+    case DeviceKind::kCuda:
+      return std::make_shared<CudaDevice>(CudaOptions{gpu_index(spec), libraries.cuda, architecture});
+    case DeviceKind::kCpu:
+      device = std::make_shared<CpuDevice>();
+      break;
+    case DeviceKind::kHip:
+      device = std::make_shared<HipDevice>(HipOptions{gpu_index(spec), libraries.hip});
+      break;
+    case DeviceKind::kEmulator:
+      device = open_emulator(spec.detail);
+      break;
+  }
   require_architecture(device->target(), architecture, text);
   return device;
 }
@@ -238,15 +258,15 @@ std::string device_of_local_rank(const std::string& device, std::optional<int> l
 
 Target parse_target(const std::string& text) {
   const Spec spec = split(text);
-  if (spec.name == "cpu") return host_target();
-  if (spec.name == "emulator") return gpu_target(spec.detail, true);
-  if (spec.name == "auto" || spec.detail.empty()) {
+  if (spec.kind == DeviceKind::kCpu) return host_target();
+  if (spec.kind == DeviceKind::kEmulator) return gpu_target(spec.detail, true);
+  if (spec.kind == DeviceKind::kAuto || spec.detail.empty()) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' does not say which architecture to compile for", text),
                 "device", "Write cuda:sm_90a, cuda:sm_80, hip:gfx942, hip:gfx90a or cpu.");
   }
   const GpuArchitecture& architecture = gpu_architecture(spec.detail);
-  if (architecture.driver != spec.name) {
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("{} has no architecture {}", spec.name, spec.detail), "device",
+  if (architecture.driver != name_of(spec.kind)) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("{} has no architecture {}", spec.kind, spec.detail), "device",
                 fmt::format("Did you mean {}:{}?", architecture.driver, spec.detail));
   }
   return gpu_target(spec.detail);

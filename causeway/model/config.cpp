@@ -35,6 +35,13 @@ constexpr SizeBound kSizeBounds[] = {
     {"max_sequence_length", &ModelConfig::max_sequence_length, 1, int64_t{1} << 24},
 };
 
+constexpr ConfigJsonName kConfigJsonNames[] = {
+    {"hidden_size", "width"},           {"num_hidden_layers", "layers"},
+    {"num_attention_heads", "heads"},   {"num_key_value_heads", "kv_heads"},
+    {"intermediate_size", "ffn_width"}, {"max_position_embeddings", "max_sequence_length"},
+    {"rms_norm_eps", "norm_epsilon"},
+};
+
 // The divisors of `width` nearest to `heads`, as a suggestion.
 std::string possible_heads(int64_t width, int64_t heads) {
   int64_t below = 1, above = width;
@@ -195,6 +202,8 @@ ModelConfig ModelConfig::resolved() const {
   check_other_entries(c);
   return c;
 }
+
+std::span<const ConfigJsonName> config_json_names() { return kConfigJsonNames; }
 
 Json to_hugging_face(const ModelConfig& config) { return config_json(config); }
 

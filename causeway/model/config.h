@@ -1,9 +1,12 @@
-// What shape a model has. Names and meanings follow Hugging Face's config.json of the families.
+// What shape a model has, in names of our own. config.json of Hugging Face has others, which differ by family: each
+// family's description (causeway/model/family.h) says what they mean here, and recipes may have the commonest of them
+// (config_json_names()).
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -55,6 +58,14 @@ struct ModelConfig {
 
   bool operator==(const ModelConfig&) const = default;
 };
+
+// The names of config.json by which a recipe may say a key of its model section, and that key: "hidden_size" is
+// "width".
+struct ConfigJsonName {
+  std::string_view name;
+  std::string_view key;
+};
+std::span<const ConfigJsonName> config_json_names();
 
 // Hugging Face's config.json of a resolved configuration, and back. Reading throws Error(kUnsupported) for a model type
 // or an option that this program does not implement, naming it.

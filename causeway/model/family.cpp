@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "causeway/base/error.h"
@@ -33,6 +34,20 @@ Families& families() {
     return own;
   }();
   return all;
+}
+
+// What to do next, for who wrote `name` where it is none of `names`.
+std::string family_hint(std::string_view name, const std::vector<std::string>& names) {
+  std::map<std::string, std::string> families_by_word;  // "qwen": "qwen2 qwen3"
+  for (const auto& family : families())
+    for (const std::string& word : family->other_names) {
+      std::string& list = families_by_word[word];
+      list += (list.empty() ? "" : " ") + family->name;
+    }
+  std::vector<FieldWord> words;
+  for (const auto& [word, list] : families_by_word)
+    words.push_back({.what = NameOf::kModelFamily, .words = word, .names = list, .sentence = {}});
+  return name_hint(NameOf::kModelFamily, name, names, {}, words);
 }
 
 }  // namespace
@@ -67,7 +82,7 @@ const ModelFamily& model_family(std::string_view name) {
     if (family->name == name) return *family;
   const std::vector<std::string> names = model_family_names();
   const std::string all = fmt::format("Families are {}.", list_names(names));
-  const std::string hint = name_hint(NameOf::kModelFamily, name, names);
+  const std::string hint = family_hint(name, names);
   throw Error(ErrorKind::kInvalidArgument, fmt::format("unknown model family '{}'", name), "model.family",
               hint.empty()              ? all
               : hint.starts_with("Did") ? hint

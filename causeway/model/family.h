@@ -42,6 +42,9 @@ ModelKey positive_key(std::string name, double default_value, std::string meanin
 
 struct ModelFamily {
   std::string name;  // in recipes
+  // What others call it, and models of the same architecture, lower case with '_' for '-': who writes one of them is
+  // told the name.
+  std::vector<std::string> other_names = {};
   std::vector<ModelKey> keys;
   bool grouped_queries = false;  // kv_heads may be fewer than heads
   bool any_head_dim = false;     // heads x head_dim need not be the width

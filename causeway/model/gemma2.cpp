@@ -129,6 +129,7 @@ void list_gemma2_entries(HuggingFaceConfig& file, ModelConfig& c) {
 ModelFamily gemma2_family() {
   ModelFamily family = llama_family();
   family.name = "gemma2";
+  family.other_names = {"gemma_2"};
   family.keys.push_back(sliding_window_key());
   family.keys.push_back(size_key(kQueryScalar, 0, 0, int64_t{1} << 24,
                                  "attention scores are divided by its root; 0: the size of a head"));

@@ -178,6 +178,7 @@ void list_gpt2_entries(HuggingFaceConfig& file, ModelConfig& c) {
 ModelFamily gpt2_family() {
   ModelFamily family;
   family.name = "gpt2";
+  family.other_names = {"gpt", "gpt_2"};
   family.keys = {{kScaleAttention, true, "attention scores are divided by the root of the size of a head", {}},
                  {kScaleAttentionByLayer, false, "attention scores of layer i, the first is 1, are divided by i", {}}};
   family.always_tied = true;

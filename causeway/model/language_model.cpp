@@ -9,7 +9,7 @@
 #include "causeway/model/family.h"
 #include "causeway/model/initial_values.h"
 #include "causeway/model/key_value_cache.h"
-#include "causeway/model/weight_pieces.h"
+#include "causeway/model/parameter_sharding.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/stage_ops.h"
@@ -22,8 +22,9 @@ namespace {
 void require_memory(const ModelConfig& config, const ModelPart& part) {
   const Device& device = Context::current()->device();
   // What a rank holds at least: some parameters may not divide.
-  const int64_t pieces = part.stages() * weight_pieces(Context::current()->mesh());
-  const int64_t bytes = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32)) / pieces;
+  const double share = held_share(Context::current()->mesh()) / static_cast<double>(part.stages());
+  const int64_t all = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32));
+  const auto bytes = static_cast<int64_t>(static_cast<double>(all) * share);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("the weights need {}, and {} has {}", format_bytes(bytes), device.name(),

@@ -325,6 +325,8 @@ void list_qwen_windows(HuggingFaceConfig& file, ModelConfig& c) {
 ModelFamily llama_family() {
   ModelFamily family;
   family.name = "llama";
+  family.other_names = {"llama2",    "llama3", "llama3.1",  "llama3.2", "llama3.3", "llama_2", "llama_3",
+                        "codellama", "vicuna", "tinyllama", "smollm",   "smollm2",  "yi",      "alpaca"};
   family.keys = rope_scaling_keys();
   family.keys.insert(family.keys.begin(), positive_key(kRopeTheta, 10000.0, "base of the rotary frequencies"));
   family.grouped_queries = true;

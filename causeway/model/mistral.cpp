@@ -34,6 +34,7 @@ void list_mistral_entries(HuggingFaceConfig& file, ModelConfig& c) {
 ModelFamily mistral_family() {
   ModelFamily family = llama_family();
   family.name = "mistral";
+  family.other_names = {"zephyr"};
   family.keys.push_back(sliding_window_key());
   family.build = [](const ModelConfig& config, const ModelPart& part,
                     const NewWeights& weights) -> std::unique_ptr<LanguageModel> {

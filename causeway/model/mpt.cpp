@@ -161,6 +161,7 @@ void list_mpt_entries(HuggingFaceConfig& file, ModelConfig& c) {
 ModelFamily mpt_family() {
   ModelFamily family;
   family.name = "mpt";
+  family.other_names = {"mosaic", "mosaicml"};
   family.keys = {positive_key(kAlibiBiasMax, 8.0, "largest ALiBi exponent")};
   family.always_tied = true;
   family.usual_ffn_width = [](int64_t width) { return 4 * width; };

@@ -26,6 +26,7 @@ void list_olmo2_entries(HuggingFaceConfig& file, ModelConfig& c) {
 ModelFamily olmo2_family() {
   ModelFamily family = llama_family();
   family.name = "olmo2";
+  family.other_names = {"olmo_2"};
   family.build = [](const ModelConfig& config, const ModelPart& part,
                     const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
     return std::make_unique<Llama>(config, part, kOlmo2Variant, weights);

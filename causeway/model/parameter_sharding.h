@@ -37,6 +37,10 @@ struct ParameterDim {
 // Optimizer state and sums of gradients lie as their weight.
 Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh);
 
+// The share of its stage's weights, moments and sums of gradients that a rank holds at least: that of a weight of which
+// all dimensions divide, cut as weight_sharding() cuts it. Above 0 and at most 1.
+double held_share(const Mesh& mesh);
+
 // Of the tokens of a batch [rows, sequence]: rows over fsdp and dp, positions over cp.
 Sharding batch_sharding(const Mesh& mesh);
 

@@ -10,6 +10,7 @@ namespace causeway::model {
 ModelFamily qwen2_family() {
   ModelFamily family = llama_family();
   family.name = "qwen2";
+  family.other_names = {"qwen", "qwen2.5", "qwen_2", "qwen2_5", "qwq"};
   family.build = [](const ModelConfig& config, const ModelPart& part,
                     const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
     return std::make_unique<Llama>(config, part, LlamaVariant{.attention_biases = true}, weights);

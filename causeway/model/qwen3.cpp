@@ -19,6 +19,7 @@ void list_qwen3_entries(HuggingFaceConfig& file, ModelConfig& c) {
 ModelFamily qwen3_family() {
   ModelFamily family = llama_family();
   family.name = "qwen3";
+  family.other_names = {"qwen"};
   family.build = [](const ModelConfig& config, const ModelPart& part,
                     const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
     return std::make_unique<Llama>(config, part, LlamaVariant{.query_key_norm = QueryKeyNorm::kHead}, weights);

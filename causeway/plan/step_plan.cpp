@@ -168,7 +168,7 @@ class Continuation {
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
 
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
-  if (recipe.train.recompute == "auto") {
+  if (!recipe.train.recompute) {
     const auto usable = static_cast<int64_t>(train::kMostOfMemory * machine.memory_bytes);
     std::vector<std::pair<passes::Recomputation, StepPlan>> known;
     const auto bytes_of = [&](const passes::Recomputation& recomputation) -> int64_t {

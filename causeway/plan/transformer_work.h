@@ -39,7 +39,7 @@ struct TransformerRun {
   int64_t fsdp = 1;  // ranks that share weights, gathered layer by layer
   int64_t tp = 1;
   bool sequence_parallel = false;
-  int64_t cp = 1;
+  int64_t cp = 1;  // ranks that share each sequence and have the same weights, which our own do not (held_share())
   int64_t pp = 1;
   int64_t virtual_stages = 1;  // chunks of layers that each stage holds, interleaved
   int64_t micro_batch = 1;     // sequences

@@ -542,7 +542,7 @@ class Trainer {
     const auto first = std::ranges::find_if(of_ranks, [](const std::string& text) { return !text.empty(); });
     if (first != of_ranks.end()) what += *first;
     if (first != of_ranks.end() && ranks_.count() > 1) what += fmt::format(", on rank {}", first - of_ranks.begin());
-    if (recipe_.train.on_non_finite == "skip") {
+    if (recipe_.train.on_non_finite == FaultPolicy::kSkip) {
       if (ranks_.is_first()) notice("{}; the step was skipped\n", what);
       return;
     }

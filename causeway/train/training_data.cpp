@@ -13,7 +13,7 @@ TokenDatasetOptions dataset_options(const Recipe& recipe) {
   return {.token_bytes = static_cast<int>(recipe.data.token_bytes),
           .column = recipe.data.column,
           .check_hashes = recipe.data.check_hashes,
-          .skip_damaged_shards = recipe.data.on_damaged_shard == "skip"};
+          .skip_damaged_shards = recipe.data.on_damaged_shard == FaultPolicy::kSkip};
 }
 
 TokenDataset open_training_split(const Recipe& recipe) {
@@ -59,8 +59,7 @@ std::optional<TokenDataset> open_validation_split(const Recipe& recipe) {
 MixtureOrder make_order(const Recipe& recipe, const TokenDataset& dataset) {
   std::vector<double> weights;
   for (const DataSource& source : recipe.data.sources()) weights.push_back(source.weight);
-  return {dataset, weights, recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed),
-          recipe.data.packs_documents() ? Packing::kDocuments : Packing::kWindows};
+  return {dataset, weights, recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed), recipe.data.packing};
 }
 
 }  // namespace

@@ -88,7 +88,8 @@ TEST(FieldWords, OfDevicesFamiliesPrecisionsCommandsAndOptions) {
   const std::vector<std::string> families = {"gemma2", "gpt2", "llama", "mistral", "mpt", "qwen2", "qwen3"};
   EXPECT_EQ(name_hint(NameOf::kModelFamily, "mixtral", families).find("It is not here"), 0u);
   EXPECT_EQ(name_hint(NameOf::kModelFamily, "opt", families), "It is not here.");
-  EXPECT_EQ(name_hint(NameOf::kModelFamily, "qwen", families), "Here that is qwen2 or qwen3.");
+  const FieldWord more[] = {{NameOf::kModelFamily, "qwen", "qwen2 qwen3", ""}};
+  EXPECT_EQ(name_hint(NameOf::kModelFamily, "Qwen", families, {}, more), "Here that is qwen2 or qwen3.");
   EXPECT_EQ(name_hint(NameOf::kModelFamily, "misstral", families), "Did you mean mistral?");
   EXPECT_EQ(name_hint(NameOf::kPrecision, "fp16", {"bf16", "f32"}).find("Here that is bf16. There is no fp16"), 0u);
   EXPECT_EQ(name_hint(NameOf::kPrecision, "fp16", {"bf16", "f16"}), "Did you mean f16?");

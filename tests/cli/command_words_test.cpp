@@ -38,6 +38,12 @@ TEST_F(CommandWordsTest, EveryKeyOfARecipeIsListed) {
   EXPECT_THAT(some.out, HasSubstr("optimizer.learning_rate: 0.0003\n    a number. peak learning rate\n"));
   EXPECT_THAT(some.out, HasSubstr("train.precision: \"bf16\"\n    one of bf16, fp8, fp8_block, tf32, f32. "));
   EXPECT_EQ(some.out.find("train.steps"), std::string::npos);
+  const std::string width =
+      "model.width: 256\n    an integer. size of the residual stream; also model.hidden_size, as "
+      "config.json says it\n";
+  EXPECT_EQ(run({"recipe", "keys", "model.width"}).out, width);
+  EXPECT_EQ(run({"recipe", "keys", "model.hidden_size"}).out, width);
+  expect_failure({"recipe", "keys", "hidden_size"}, 1, {"Did you mean model.hidden_size?"});
   expect_failure({"recipe", "keys", "lr"}, 1, {"lr: there is no such key", "Here that is optimizer.learning_rate."});
 }
 
@@ -63,6 +69,8 @@ TEST_F(CommandWordsTest, WordsOfOtherProgramsLeadToOurs) {
                   "as key=value, after the recipe."});
   expect_failure({"train", "tiny.yaml", "--train.steps", "3"}, 2,
                  {"A recipe's keys are given without dashes: train.steps=VALUE."});
+  expect_failure({"train", "tiny.yaml", "--model.hidden_size", "64"}, 2,
+                 {"A recipe's keys are given without dashes: model.hidden_size=VALUE."});
   expect_failure({"generate", "run", "--max-new-tokens", "3"}, 2,
                  {"causeway generate has no option --max-new-tokens. Here that is --tokens."});
   expect_failure({"train", "tiny.yaml", "device=gpu"}, 1,

@@ -204,7 +204,7 @@ TEST_F(RunDirectoryTest, ResumesFromAStepOrAPath) {
                                "changed since then: optimizer.learning_rate is 0.0001, was 0.005\n",
                                "changed since then: train.batch_size is 2, was 4\n",
                                "changed since then: train.precision is \"bf16\", was \"f32\"\n",
-                               "changed since then: schedule.kind is cosine, was constant\n"});
+                               "changed since then: schedule.kind is \"cosine\", was \"constant\"\n"});
   // What the run had left behind is not deleted, and not taken for its past when its steps come before the next save.
   EXPECT_TRUE(tensor_files("runs/tiny/checkpoints/superseded-step-00000030-1") == thirty);
   ASSERT_EQ(run({"train", "tiny.yaml", "--resume", "20", "train.steps=40", "checkpoint.interval=0", "--quiet"}).status,

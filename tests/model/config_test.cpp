@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
+#include "causeway/base/field_words.h"
 #include "causeway/model/family.h"
 
 namespace causeway::model {
@@ -24,6 +25,31 @@ void expect_error_of_config(const std::function<void()>& function, ErrorKind kin
     EXPECT_EQ(error.message(), message);
     EXPECT_EQ(error.hint(), hint);
   }
+}
+
+// Each family says what else it is called; a word has one answer, there or among the words of the field.
+TEST(ModelFamily, OtherNamesLeadToIt) {
+  const auto hint = [](const std::string& name) {
+    try {
+      model_family(name);
+    } catch (const Error& error) {
+      return error.hint();
+    }
+    return std::string("no error");
+  };
+  for (const ModelFamily* family : model_families()) {
+    for (const std::string& name : family->other_names) {
+      EXPECT_EQ(
+          hint(name).find("Here that is " + (name == "qwen" ? "qwen2 or qwen3" : family->name) + ". Families are"), 0u)
+          << name << ": " << hint(name);
+      for (const FieldWord& entry : field_words())
+        EXPECT_FALSE(entry.what == NameOf::kModelFamily &&
+                     (" " + std::string(entry.words) + " ").find(" " + name + " ") != std::string::npos)
+            << name;
+    }
+  }
+  EXPECT_EQ(hint("Llama-3.1").find("Here that is llama."), 0u);
+  EXPECT_EQ(hint("mixtral").find("It is not here: its layers have experts"), 0u);
 }
 
 TEST(ModelConfig, FillsInWhatIsNotGiven) {

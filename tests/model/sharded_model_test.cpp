@@ -7,7 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/formats/box.h"
 #include "causeway/model/family.h"
-#include "causeway/model/weight_pieces.h"
+#include "causeway/model/parameter_sharding.h"
 #include "causeway/passes/pipeline.h"
 #include "causeway/program/context.h"
 #include "tests/model/model_test_support.h"
@@ -72,11 +72,18 @@ TEST(ParameterSharding, CutsWeightsOverDpAlone) {
   EXPECT_EQ(sharding_of({vocabulary, {3, LogicalDim::kWidth}}, mesh), "");
 }
 
-TEST(ParameterSharding, PiecesAreThoseOfAWeightThatDivides) {
-  EXPECT_EQ(weight_pieces({}), 1);
-  EXPECT_EQ(weight_pieces(mesh_of(2, 1, 1, 1)), 2);
-  EXPECT_EQ(weight_pieces(mesh_of(1, 1, 4, 1)), 4);
-  EXPECT_EQ(weight_pieces(mesh_of(2, 4, 2, 2)), 32);
+// Every axis counts that cuts weights, cp as the others; stages do not.
+TEST(ParameterSharding, TheHeldShareIsThatOfAWeightThatDivides) {
+  EXPECT_EQ(held_share({}), 1);
+  EXPECT_EQ(held_share(mesh_of(2, 1, 1, 1)), 1.0 / 2);
+  EXPECT_EQ(held_share(mesh_of(1, 2, 1, 1)), 1.0 / 2);
+  EXPECT_EQ(held_share(mesh_of(1, 1, 4, 1)), 1.0 / 4);
+  EXPECT_EQ(held_share(mesh_of(1, 1, 1, 8)), 1.0 / 8);
+  EXPECT_EQ(held_share(mesh_of(1, 3, 2, 1)), 1.0 / 6);
+  EXPECT_EQ(held_share(mesh_of(2, 4, 2, 2)), 1.0 / 32);
+  Mesh stages = mesh_of(1, 1, 2, 1);
+  stages.axes.push_back({.name = "pp", .size = 3, .stride = 2, .stages = true});
+  EXPECT_EQ(held_share(stages), 1.0 / 2);
 }
 
 TEST(ParameterSharding, CutsBatchesAndTheResidualStream) {

@@ -112,13 +112,13 @@ TEST(StepPlan, AutoComputesAsMuchAgainAsTheMachineAsksFor) {
     EXPECT_LE(plan.memory.total(), bytes);
     return std::pair(plan.recipe.train.recompute, plan.recipe.train.recompute_layers);
   };
-  EXPECT_EQ(chosen(none), std::pair(std::string("none"), int64_t{0}));
-  EXPECT_EQ(chosen(selective), std::pair(std::string("selective"), int64_t{0}));
+  EXPECT_EQ(chosen(none), std::pair(std::optional(RecomputePolicy::kNone), int64_t{0}));
+  EXPECT_EQ(chosen(selective), std::pair(std::optional(RecomputePolicy::kSelective), int64_t{0}));
   const auto [policy, layers] = chosen((selective + block) / 2);
-  EXPECT_EQ(policy, "block");
+  EXPECT_EQ(policy, RecomputePolicy::kBlock);
   EXPECT_GT(layers, 2);
   EXPECT_LT(layers, 7);
-  EXPECT_EQ(chosen(block), std::pair(std::string("block"), int64_t{0}));
+  EXPECT_EQ(chosen(block), std::pair(std::optional(RecomputePolicy::kBlock), int64_t{0}));
 }
 
 std::map<std::string, double> bytes_by_collective(const StepPlan& plan) {

@@ -106,6 +106,16 @@ void flip_byte(const fs::path& path, size_t position) {
   ASSERT_TRUE(file.flush().good());
 }
 
+// The newest checkpoint of a run, after the checks of who goes on from it; nothing where there is none.
+std::optional<CheckpointEntry> find_latest(const fs::path& run_directory) {
+  std::optional<CheckpointEntry> latest;
+  read_newest_checkpoint(run_directory, [&](const CheckpointEntry& entry) {
+    require_step_of_its_name(CheckpointReader(entry.directory), entry);
+    latest = entry;
+  });
+  return latest;
+}
+
 // As in an archive of somebody else's run.
 TEST(Checkpoint, IsNotSavedThroughALinkOutOfTheRun) {
   const TemporaryDirectory directory;

@@ -29,8 +29,9 @@ class FlopsUtilizationTest : public testing::Test {
     flops.attended_pairs = 33;
     flops.attention_pairs = 64;
     flops.at_most = at_most;
-    return FlopsUtilization(flops, shares, device.target(), product_name(device),
-                            [this](const std::string& text) { warnings_.push_back(text); });
+    return FlopsUtilization(
+        {.flops = flops, .operand_shares = shares, .target = device.target(), .product = product_name(device)},
+        [this](const std::string& text) { warnings_.push_back(text); });
   }
 
   StandIn& driver_ = open_stand_in(CAUSEWAY_CUDA_STAND_IN);
@@ -111,11 +112,11 @@ TEST_F(FlopsUtilizationTest, IsNotGuessed) {
   EXPECT_EQ(on("NVIDIA A30", {{"fp8", 1}}).why_absent(), "The datasheet of NVIDIA A30 gives no peak for fp8.");
 
   const auto processor = open_device("cpu");
-  FlopsUtilization cpu({}, {}, processor->target(), product_name(*processor));
+  FlopsUtilization cpu({.target = processor->target(), .product = product_name(*processor)});
   EXPECT_EQ(cpu.of(1), std::nullopt);
   EXPECT_THAT(cpu.explanation(1, 1), ElementsAre(HasSubstr("mfu: n/a. No peak is given for a processor")));
   const auto emulator = open_device("emulator:sm_90a");
-  EXPECT_THAT(FlopsUtilization({}, {}, emulator->target(), product_name(*emulator)).why_absent(),
+  EXPECT_THAT(FlopsUtilization({.target = emulator->target(), .product = product_name(*emulator)}).why_absent(),
               HasSubstr("emulator:sm_90a"));
 }
 

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "causeway/base/error.h"
 #include "causeway/base/field_words.h"
@@ -170,6 +172,7 @@ TEST(Recipe, KeysWithoutEffectAreRefused) {
       {{"model.alibi_bias_max=4"}, "model.alibi_bias_max: has no effect on gpt2"},
       {{"model.sliding_window=4"}, "model.sliding_window: has no effect on gpt2: it belongs to gemma2 and mistral"},
       {{"model.kv_heads=2"}, "model.kv_heads: GQA belongs to gemma2, llama, mistral, olmo2, qwen2 and qwen3"},
+      {{"schedule.kind=wsd", "schedule.decay_steps=1"}, "schedule.decay_steps: 1 step of decay has no effect"},
       {{"schedule.kind=constant", "schedule.final_factor=0.1"}, "schedule.final_factor: has no effect on the constant"},
       {{"schedule.decay_steps=3"}, "schedule.decay_steps: the cosine schedule has no decay_steps"},
       {{"sampling.temperature=0", "sampling.top_k=3"}, "sampling.top_k: has no effect at sampling.temperature 0"},
@@ -271,6 +274,73 @@ TEST(Recipe, NamesItsOptimizer) {
   EXPECT_NE(error_of_recipe(kSmall, {"optimizer.kind=adamv"}).find("Did you mean adamw?"), std::string::npos);
 }
 
+// Of a file and of the command line; the resolved recipe has the keys' own names alone.
+TEST(Recipe, TakesTheNamesOfConfigJson) {
+  const std::tuple<std::string, std::string, std::string> names[] = {
+      {"hidden_size", "width", "512"},           {"num_hidden_layers", "layers", "3"},
+      {"num_attention_heads", "heads", "8"},     {"num_key_value_heads", "kv_heads", "2"},
+      {"intermediate_size", "ffn_width", "640"}, {"max_position_embeddings", "max_sequence_length", "2048"},
+      {"rms_norm_eps", "norm_epsilon", "1e-06"},
+  };
+  EXPECT_EQ(std::size(names), config_json_names().size());
+  std::string all = "model:\n", own = all;
+  for (const auto& [alias, key, value] : names) {
+    const std::string resolved = recipe_text(parse("model: {" + key + ": " + value + "}"));
+    const std::string by_alias = recipe_text(parse("model: {" + alias + ": " + value + "}"));
+    EXPECT_EQ(by_alias, resolved) << alias;
+    EXPECT_EQ(by_alias.find(alias), std::string::npos) << alias;
+    EXPECT_NE(by_alias.find("\n  " + key + ": " + value + "\n"), std::string::npos) << by_alias;
+    EXPECT_EQ(recipe_text(parse("name: run", {"model." + alias + "=" + value})), resolved) << alias;
+    EXPECT_EQ(recipe_text(parse_saved_recipe(by_alias, "saved")), resolved) << alias;
+    all += "  " + alias + ": " + value + "\n";
+    own += "  " + key + ": " + value + "\n";
+  }
+  EXPECT_EQ(recipe_text(parse(all)), recipe_text(parse(own)));
+}
+
+TEST(Recipe, OverridesReplaceAKeyByEitherName) {
+  EXPECT_EQ(parse("model: {width: 64}", {"model.hidden_size=128"}).model.width, 128);
+  EXPECT_EQ(parse("model: {hidden_size: 64}", {"model.width=128"}).model.width, 128);
+  EXPECT_EQ(parse("model: {hidden_size: 64}", {"model.hidden_size=128"}).model.width, 128);
+  EXPECT_EQ(parse("name: x", {"model.width=64", "model.hidden_size=128"}).model.width, 128);
+  EXPECT_EQ(parse("name: x", {"model.hidden_size=128", "model.width=64"}).model.width, 64);
+}
+
+TEST(Recipe, BothNamesOfAKeyInOneFileAreRefused) {
+  for (const ConfigJsonName& entry : config_json_names()) {
+    const std::string alias(entry.name), key(entry.key);
+    EXPECT_EQ(error_of_recipe("model: {" + key + ": 1, " + alias + ": 1}"),
+              "file.yaml: model." + alias + ": is another name of model." + key +
+                  ", which is given too | Delete one of them.");
+    EXPECT_EQ(error_of_recipe("model: {" + alias + ": 1, " + key + ": 1}"),
+              "file.yaml: model." + key + ": is another name of model." + alias +
+                  ", which is given too | Delete one of them.");
+    EXPECT_EQ(error_of_recipe("model: {" + alias + ": 1, " + alias + ": 1}"),
+              "file.yaml: model." + alias + ": is given twice | ");
+  }
+}
+
+// Complaints are about what was written, and suggestions know the names.
+TEST(Recipe, ErrorsHaveTheNameThatWasWritten) {
+  EXPECT_EQ(error_of_recipe("model: {hidden_size: wide}"), "file.yaml: model.hidden_size: 'wide' is not an integer | ");
+  EXPECT_EQ(
+      error_of_recipe("model: {num_hidden_layers: 1000000}"),
+      "file.yaml: model.num_hidden_layers (model.layers): 1000000 is more than 1024, the largest that can be built "
+      "| ");
+  EXPECT_EQ(error_of_recipe("name: x", {"model.num_hidden_layers=1000000"}),
+            "command line: model.num_hidden_layers (model.layers): 1000000 is more than 1024, the largest that can be "
+            "built | ");
+  EXPECT_EQ(error_of_recipe("hidden_size: 64"),
+            "file.yaml: hidden_size: unknown key | Did you mean model.hidden_size?");
+  EXPECT_EQ(error_of_recipe("model: {hiden_size: 64}"),
+            "file.yaml: model.hiden_size: unknown key | Did you mean model.hidden_size?");
+  EXPECT_EQ(error_of_recipe("model: {d_model: 64}"),
+            "file.yaml: model.d_model: unknown key | Here that is model.width.");
+  std::set<std::string> names;
+  for (const std::string& name : recipe_key_names()) EXPECT_TRUE(names.insert(name).second) << name;
+  EXPECT_EQ(names.size(), recipe_keys().size() + config_json_names().size());
+}
+
 TEST(Recipe, ValuesOfAnotherKindAreErrors) {
   EXPECT_EQ(error_of_recipe("train:\n  steps: 1.5\n"), "file.yaml: train.steps: '1.5' is not an integer | ");
   EXPECT_EQ(error_of_recipe("train:\n  steps: 99999999999999999999\n"),
@@ -280,6 +350,51 @@ TEST(Recipe, ValuesOfAnotherKindAreErrors) {
   EXPECT_EQ(error_of_recipe("optimizer:\n  beta1: fast\n"), "file.yaml: optimizer.beta1: 'fast' is not a number | ");
   EXPECT_EQ(error_of_recipe("data:\n  document_mask: 1\n"),
             "file.yaml: data.document_mask: '1' is not true or false | ");
+}
+
+// Every name of a table is taken and written again; another is refused with all of them.
+TEST(Recipe, ChoicesAreTheNamesOfTheirTables) {
+  std::map<std::string, std::vector<std::string>> choices;
+  for (const RecipeKey& key : recipe_keys()) choices[key.key] = key.choices;
+  EXPECT_EQ(choices.at("data.packing"), names_of<Packing>());
+  EXPECT_EQ(choices.at("data.on_damaged_shard"), names_of<FaultPolicy>());
+  EXPECT_EQ(choices.at("schedule.kind"), names_of<ScheduleKind>());
+  EXPECT_EQ(choices.at("train.precision"), names_of<Precision>());
+  EXPECT_EQ(choices.at("train.gradients"), names_of<GradientType>());
+  EXPECT_EQ(choices.at("train.recompute"), (std::vector<std::string>{"none", "selective", "block", "auto"}));
+  EXPECT_EQ(choices.at("train.on_non_finite"), names_of<FaultPolicy>());
+  EXPECT_EQ(choices.at("train.pipeline_schedule"), names_of<PipelineSchedule>());
+  for (const auto& [key, names] : choices) {
+    if (names.empty() || names.front() == "true" || key == "model.family") continue;
+    for (const std::string& name : names) {
+      // What goes with it.
+      std::vector<std::string> overrides = {key + "=" + name};
+      if (name == "wsd") overrides.insert(overrides.end(), {"schedule.decay_steps=10", "train.steps=100"});
+      if (key == "train.pipeline_schedule") overrides.insert(overrides.end(), {"mesh.pp=2", "model.layers=4"});
+      if (name == "interleaved")
+        overrides.insert(overrides.end(), {"train.pipeline_chunks=2", "train.micro_batch_size=4"});
+      ASSERT_EQ(error_of_recipe(kSmall, overrides), "no error") << key << "=" << name;
+      const Recipe recipe = parse(kSmall, overrides);
+      EXPECT_NE(recipe_text(recipe).find(": \"" + name + "\"\n"), std::string::npos) << recipe_text(recipe);
+      EXPECT_TRUE(recipe_differences(recipe, parse_saved_recipe(recipe_text(recipe), "saved")).empty());
+    }
+    EXPECT_EQ(error_of_recipe(kSmall, {key + "=zzzzzzzzzz"}),
+              fmt::format("command line: {}: 'zzzzzzzzzz' is not one of {} | ", key, fmt::join(names, ", ")));
+  }
+}
+
+TEST(Recipe, AxesOfTheMeshHaveTheirSizesByName) {
+  Recipe::MeshSizes sizes;
+  for (const auto& [axis, name] : named_values(MeshAxisId())) {
+    EXPECT_EQ(sizes.size(axis), 1) << name;
+    sizes.size(axis) = 2;
+    const Recipe recipe = parse(kSmall, {fmt::format("mesh.{}=2", name), "model.layers=2", "data.sequence_length=64"});
+    EXPECT_EQ(recipe.mesh.size(axis), 2) << name;
+    EXPECT_EQ(recipe.mesh.axes(), (std::vector<std::pair<MeshAxisId, int64_t>>{{axis, 2}})) << name;
+    ASSERT_NE(find_axis(make_mesh(recipe.mesh), axis), nullptr) << name;
+    EXPECT_EQ(find_axis(Mesh(), axis), nullptr) << name;
+  }
+  EXPECT_EQ(sizes.ranks(), 32);
 }
 
 TEST(Recipe, SourcesAreAListOfPathsAndWeights) {

@@ -67,7 +67,7 @@ TEST(Recomputation, AutoDividesNoStages) {
 
 TEST(Recomputation, RecipesSayIt) {
   const Recipe recipe = fitted_recipe({});
-  EXPECT_EQ(recipe.train.recompute, "auto");
+  EXPECT_EQ(recipe.train.recompute, std::nullopt);
   EXPECT_EQ(recomputation_of(recipe), kNothing);
   for (const Recomputation& one : {kNothing, kChains, kAll, Recomputation{RecomputePolicy::kBlock, 7},
                                    Recomputation{RecomputePolicy::kSelective, 7}})

@@ -99,10 +99,10 @@ TEST_F(RunningAhead, NothingChangesAfterAStepThatIsNotFinite) {
 
 TEST_F(RunningAhead, IsOfGpusWhereTheRecipeStops) {
   const auto model = make_model();
-  recipe_.train.on_non_finite = "skip";
+  recipe_.train.on_non_finite = FaultPolicy::kSkip;
   EXPECT_FALSE(TrainingStep(*model, recipe_).may_run_ahead());
   const ContextScope processor(Context::open("cpu"));
-  recipe_.train.on_non_finite = "stop";
+  recipe_.train.on_non_finite = FaultPolicy::kStop;
   const auto on_processor = make_model();
   EXPECT_FALSE(TrainingStep(*on_processor, recipe_).may_run_ahead());
 }

@@ -106,16 +106,5 @@ TEST(Schedule, ErrorsNameTheField) {
   EXPECT_THROW(Schedule({ScheduleKind::kConstant}).factor(-1), InternalError);
 }
 
-TEST(Schedule, Names) {
-  for (const char* name : {"constant", "linear", "cosine", "wsd"})
-    EXPECT_EQ(schedule_kind_name(parse_schedule_kind(name)), name);
-  try {
-    parse_schedule_kind("cosin");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "schedule.kind: there is no schedule 'cosin'\n  Did you mean cosine?");
-  }
-}
-
 }  // namespace
 }  // namespace causeway::train

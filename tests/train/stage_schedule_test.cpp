@@ -31,7 +31,7 @@ std::vector<Case> schedule_cases() {
 }
 
 std::string text(const Case& c) {
-  return std::string(pipeline_schedule_name(c.schedule)) + " of " + std::to_string(c.shape.stages) + " stages, " +
+  return std::string(name_of(c.schedule)) + " of " + std::to_string(c.shape.stages) + " stages, " +
          std::to_string(c.shape.chunks) + " chunks, " + std::to_string(c.shape.micro_batches) + " micro-batches";
 }
 
@@ -228,13 +228,6 @@ TEST(StageSchedule, WaitsAsThePapersSay) {
             << p << " " << m << " " << v;
     }
   EXPECT_EQ(bubble_share(PipelineSchedule::kOneForwardOneBackward, {1, 1, 4}), 0);
-}
-
-TEST(StageSchedule, NamesAreReadBack) {
-  for (const auto schedule :
-       {PipelineSchedule::kOneForwardOneBackward, PipelineSchedule::kInterleaved, PipelineSchedule::kZeroBubble})
-    EXPECT_EQ(parse_pipeline_schedule(pipeline_schedule_name(schedule)), schedule);
-  EXPECT_FALSE(parse_pipeline_schedule("gpipe"));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST_F(TrainingDataTest, PackedDocumentsSayTheirPadding) {
   const std::string a = prepared("a", 'a', 1000, 100), b = prepared("b", 'b', 8, 50);
   Recipe packed = recipe({{a, 3}, {b, 1}});
   EXPECT_TRUE(describe_packing(open_training_data(recipe({{a, 1}})), packed).empty());
-  packed.data.packing = "documents";
+  packed.data.packing = Packing::kDocuments;
   const TrainingData data = open_training_data(packed);
   EXPECT_EQ(
       describe_packing(data, packed),

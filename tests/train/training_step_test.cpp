@@ -34,7 +34,7 @@ class LlamaRun : public testing::Test {
         .learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .gradient_clip = 1.0};
     recipe_.train.batch_size = 2;
     recipe_.train.micro_batch_size = 2;
-    recipe_.train.precision = "f32";
+    recipe_.train.precision = Precision::kF32;
   }
 
   TrainingBatch batch() const {
@@ -103,12 +103,12 @@ TEST_F(LlamaRun, FollowsItInMicroBatches) {
 }
 
 TEST_F(LlamaRun, FollowsItWithRecomputedActivations) {
-  recipe_.train.recompute = "block";
+  recipe_.train.recompute = RecomputePolicy::kBlock;
   expect_fixtures_curve();
 }
 
 TEST_F(LlamaRun, StaysNearItInMixedPrecision) {
-  recipe_.train.precision = "bf16";
+  recipe_.train.precision = Precision::kBf16;
   expect_losses_near_the_fixtures(2e-3, 1e-2);
 }
 
@@ -126,27 +126,27 @@ TEST_F(LlamaRun, GradientsOfMatricesAreRoundedWhereNothingIsAddedToThem) {
     return TrainingStep(*model, recipe_).run(batch(), 0, 1e-3).grad_norm;
   };
   EXPECT_EQ(roundings(), 0);
-  for (const std::string precision : {"bf16", "fp8"}) {
+  for (const Precision precision : {Precision::kBf16, Precision::kFp8}) {
     recipe_.train.precision = precision;
-    EXPECT_EQ(roundings(), 7 * recipe_.model.layers + 1) << precision;
+    EXPECT_EQ(roundings(), 7 * recipe_.model.layers + 1) << name_of(precision);
   }
-  recipe_.train.precision = "bf16";
+  recipe_.train.precision = Precision::kBf16;
   const double rounded = norm();
-  recipe_.train.gradients = "f32";
+  recipe_.train.gradients = GradientType::kF32;
   EXPECT_EQ(roundings(), 0);
   EXPECT_NE(norm(), rounded);
   EXPECT_NEAR(norm(), rounded, 1e-3 * rounded);
-  recipe_.train.gradients = "auto";
+  recipe_.train.gradients = GradientType::kAuto;
   recipe_.train.micro_batch_size = 1;
   EXPECT_EQ(roundings(), 0);
 }
 
 TEST_F(LlamaRun, StaysNearItInEightBits) {
   // The same graph, compiled for another precision in the same process.
-  recipe_.train.precision = "bf16";
+  recipe_.train.precision = Precision::kBf16;
   const auto other = load_hugging_face_model(training_step_fixture("llama"));
   const double in_bf16 = TrainingStep(*other, recipe_).run(batch(), 0, 1e-3).loss;
-  recipe_.train.precision = "fp8";
+  recipe_.train.precision = Precision::kFp8;
   const auto model = load_hugging_face_model(training_step_fixture("llama"));
   EXPECT_NE(TrainingStep(*model, recipe_).run(batch(), 0, 1e-3).loss, in_bf16);
   expect_losses_near_the_fixtures(2.5e-2, 0.12);

@@ -580,15 +580,6 @@ bool read_newest_checkpoint(const fs::path& run_directory, const std::function<v
   }
 }
 
-std::optional<CheckpointEntry> find_latest(const fs::path& run_directory) {
-  std::optional<CheckpointEntry> latest;
-  read_newest_checkpoint(run_directory, [&](const CheckpointEntry& entry) {
-    require_step_of_its_name(CheckpointReader(entry.directory), entry);
-    latest = entry;
-  });
-  return latest;
-}
-
 std::string CheckpointProblem::describe() const {
   std::string text = file;
   if (!tensor.empty()) text += fmt::format(": tensor '{}'", tensor);

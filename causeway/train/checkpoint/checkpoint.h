@@ -176,10 +176,6 @@ class DirectoryIdentity {
   uint64_t device_ = 0, number_ = 0;
 };
 
-// The newest committed checkpoint of a run, after the checks that opening it makes; nothing when there is none. When
-// the newest is damaged, throws Error naming what is damaged and offering the newest intact one before it.
-std::optional<CheckpointEntry> find_latest(const std::filesystem::path& run_directory);
-
 struct CheckpointProblem {
   std::string file;    // name in the checkpoint's directory
   std::string tensor;  // empty when the problem is not one tensor's

@@ -165,7 +165,7 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
                 {"dataset", run.dataset.fingerprint()}};
   if (run.dataset.tokenizer_identity())
     state.data["before_documents"] = run.dataset.documents().value_or(DocumentTokens()).before;
-  state.schedule = {{"kind", schedule_kind_name(run.recipe.schedule.kind)}, {"step", position.step}};
+  state.schedule = {{"kind", name_of(run.recipe.schedule.kind)}, {"step", position.step}};
   state.trainer = {{"skipped_steps", position.skipped_steps},
                    {"recipe", recipe_text(run.recipe)},
                    {"device", run.step.context().device().name()}};

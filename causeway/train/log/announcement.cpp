@@ -123,7 +123,7 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
   if (const Mesh& mesh = run.step.context().mesh(); !mesh.empty())
     notice("mesh: {} ranks ({}); memory is that of one\n", mesh.ranks(), axes_text(mesh));
   notice("{}\n", memory_text(run.step, cost));
-  if (run.recipe.train.recompute == "auto" && run.step.recomputation() != Recomputation{})
+  if (!run.recipe.train.recompute && run.step.recomputation() != Recomputation{})
     notice("recomputation: {}, chosen by auto\n", recomputation_text(run.step.recomputation(), run.recipe));
   const double tokens_per_step = static_cast<double>(run.recipe.train.batch_size * run.recipe.data.sequence_length);
   for (const std::string& line : utilization.explanation(parameter_count(run.recipe.model), tokens_per_step))

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
-#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/base/field_words.h"
@@ -40,14 +39,6 @@ struct Field {
   std::function<std::string()> get;
   std::vector<std::string> choices = {};
 };
-
-const std::vector<std::string> kPackings = {"windows", "documents"};
-const std::vector<std::string> kDamagePolicies = {"stop", "skip"};
-const std::vector<std::string> kPrecisions = {"bf16", "fp8", "fp8_block", "tf32", "f32"};
-const std::vector<std::string> kGradientTypes = {"auto", "f32"};
-const std::vector<std::string> kRecomputePolicies = {"none", "selective", "block", "auto"};
-const std::vector<std::string> kNonFinitePolicies = {"stop", "skip"};
-const std::vector<std::string> kPipelineSchedules = {"1f1b", "interleaved", "zero_bubble"};
 
 std::string print_double(double value) {
   std::string text = fmt::format("{}", value);
@@ -119,24 +110,51 @@ Field field(std::string key, std::string& value, std::string meaning) {
           }};
 }
 
-Field choice(std::string key, std::string& value, std::string meaning, std::vector<std::string> choices) {
-  Field made = field(std::move(key), value, std::move(meaning));
-  made.choices = std::move(choices);
-  return made;
-}
-
-template <class Enum>
-Field choice(std::string key, Enum& value, std::string meaning, Enum (*parse)(std::string_view),
-             std::string_view (*name)(Enum), std::vector<std::string> choices) {
+Field choice(std::string key, std::string meaning, std::vector<std::string> choices, NameOf what,
+             std::function<bool(const std::string&)> set, std::function<std::string_view()> get) {
   return {std::move(key),
           std::move(meaning),
-          "one of the names in docs/recipes.md",
-          [&value, parse](const std::string& text) {
-            value = parse(text);
-            return true;
+          "text",
+          [=](const std::string& text) {
+            if (set(text)) return true;
+            throw Error(ErrorKind::kInvalidArgument,
+                        fmt::format("'{}' is not one of {}", text, fmt::join(choices, ", ")), {},
+                        name_hint(what, text, choices));
           },
-          [&value, name] { return std::string(name(value)); },
-          std::move(choices)};
+          [=] { return fmt::format("\"{}\"", get()); },
+          choices};
+}
+
+template <NamedEnum Enum>
+Field choice(std::string key, Enum& value, std::string meaning, NameOf what = NameOf::kOther) {
+  return choice(
+      std::move(key), std::move(meaning), names_of<Enum>(), what,
+      [&value](const std::string& text) {
+        const std::optional<Enum> named = value_named<Enum>(text);
+        if (named) value = *named;
+        return named.has_value();
+      },
+      [&value] { return name_of(value); });
+}
+
+constexpr std::string_view kAuto = "auto";
+
+Field recompute_choice(std::optional<RecomputePolicy>& value) {
+  std::vector<std::string> names;
+  for (const auto policy : {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kBlock})
+    names.emplace_back(recompute_policy_name(policy));
+  names.emplace_back(kAuto);
+  return choice(
+      "train.recompute",
+      "none, selective, block or auto: activations computed again; auto: as much as the device's memory asks for",
+      names, NameOf::kRecompute,
+      [&value](const std::string& text) {
+        const std::optional<RecomputePolicy> policy = parse_recompute_policy(text);
+        if (!policy && text != kAuto) return false;
+        value = policy;
+        return true;
+      },
+      [&value] { return recompute_choice_name(value); });
 }
 
 Field family_name(std::string& name) {
@@ -237,13 +255,13 @@ std::vector<Field> fields(Recipe& r) {
             "show it"),
       field("data.column", r.data.column, "the column of token ids of MDS"),
       choice("data.on_damaged_shard", r.data.on_damaged_shard,
-             "stop, or skip a shard of MDS that is missing or damaged", kDamagePolicies),
+             "stop, or skip a shard of MDS that is missing or damaged"),
       field("data.check_hashes", r.data.check_hashes, "read all data before the first step and check its hashes"),
       field("data.allow_other_tokenizer", r.data.allow_other_tokenizer,
             "train the model of model.from on tokens of another tokenizer than its own"),
       field("data.sequence_length", r.data.sequence_length, "tokens of one training sequence"),
       choice("data.packing", r.data.packing,
-             "windows: the text cut every sequence_length tokens; documents: whole documents, and padding", kPackings),
+             "windows: the text cut every sequence_length tokens; documents: whole documents, and padding"),
       field("data.document_mask", r.data.document_mask,
             "attention stays within documents, as it always does with data.packing=documents"),
   };
@@ -251,8 +269,7 @@ std::vector<Field> fields(Recipe& r) {
   rest = optimizer_fields(r.optimizer);
   all.insert(all.end(), rest.begin(), rest.end());
   rest = {
-      choice("schedule.kind", r.schedule.kind, "constant, linear, cosine or wsd", &parse_schedule_kind,
-             &schedule_kind_name, {"constant", "linear", "cosine", "wsd"}),
+      choice("schedule.kind", r.schedule.kind, "constant, linear, cosine or wsd", NameOf::kSchedule),
       field("schedule.warmup_steps", r.schedule.warmup_steps, "steps of linear warm-up"),
       field("schedule.decay_steps", r.schedule.decay_steps, "steps of the final decay (wsd)"),
       field("schedule.final_factor", r.schedule.final_factor,
@@ -263,24 +280,18 @@ std::vector<Field> fields(Recipe& r) {
       field("train.micro_batch_size", r.train.micro_batch_size, "sequences of one forward and backward; 0: batch_size"),
       field("train.seed", r.train.seed, "seed of weights, sample order and dropout"),
       choice("train.precision", r.train.precision, "bf16, fp8, fp8_block, tf32 or f32: of GEMMs; weights stay f32",
-             kPrecisions),
+             NameOf::kPrecision),
       choice("train.gradients", r.train.gradients,
-             "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and 8-bit GEMMs and one micro-batch",
-             kGradientTypes),
-      choice(
-          "train.recompute", r.train.recompute,
-          "none, selective, block or auto: activations computed again; auto: as much as the device's memory asks for",
-          kRecomputePolicies),
+             "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and 8-bit GEMMs and one micro-batch"),
+      recompute_choice(r.train.recompute),
       field("train.recompute_layers", r.train.recompute_layers,
             "so many layers, the first ones; the others with block selectively, with selective nothing; 0: all"),
-      choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite",
-             kNonFinitePolicies),
-      field(
-          "train.check_replicas", r.train.check_replicas,
-          "steps after which ranks compare the weights and the optimizer's state that several of them hold; 0: never"),
+      choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite"),
+      field("train.check_replicas", r.train.check_replicas,
+            "steps after which ranks compare the weights and the optimizer's state that several of them hold; 0: never"),
       choice("train.pipeline_schedule", r.train.pipeline_schedule,
              "1f1b, interleaved or zero_bubble: how the stages of mesh.pp work through micro-batches",
-             kPipelineSchedules),
+             NameOf::kPipelineSchedule),
       field("train.pipeline_chunks", r.train.pipeline_chunks,
             "runs of layers on each stage of mesh.pp; several with interleaved"),
       field("train.mesh_independent", r.train.mesh_independent,
@@ -317,6 +328,33 @@ std::vector<Field> fields(Recipe& r) {
   return all;
 }
 
+constexpr char kModelSection[] = "model.";
+
+std::vector<std::string> aliases_of(const std::string& key) {
+  std::vector<std::string> aliases;
+  for (const ConfigJsonName& entry : config_json_names())
+    if (key == fmt::format("{}{}", kModelSection, entry.key))
+      aliases.push_back(fmt::format("{}{}", kModelSection, entry.name));
+  return aliases;
+}
+
+// The key that is called so: the one that this is an alias of, or else itself.
+std::string key_of_name(const std::string& name) {
+  for (const ConfigJsonName& entry : config_json_names())
+    if (name == fmt::format("{}{}", kModelSection, entry.name)) return fmt::format("{}{}", kModelSection, entry.key);
+  return name;
+}
+
+// A value of the recipe as somebody wrote it.
+struct Setting {
+  std::string name;  // the key's, or an alias
+  std::string value;
+  bool is_override = false;
+  std::string key = key_of_name(name);
+  // For messages.
+  std::string shown_key() const { return name == key ? key : fmt::format("{} ({})", name, key); }
+};
+
 std::string join(const std::string& prefix, const std::string& key) {
   return prefix.empty() ? key : prefix + "." + key;
 }
@@ -336,39 +374,25 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
   values.emplace_back(prefix, node.Scalar());
 }
 
-void set(std::vector<Field>& all, const std::string& where, const std::string& key, const std::string& value) {
-  std::vector<std::string> names;
+void set(std::vector<Field>& all, const std::string& where, const Setting& setting) {
   for (Field& candidate : all) {
-    if (candidate.key == key) {
-      bool accepted = false;
-      try {
-        accepted = candidate.set(value);
-      } catch (const Error& error) {
-        refuse_key(where, key, error.message(), error.hint());
-      }
-      if (!accepted) refuse_key(where, key, fmt::format("'{}' is not {}", value, candidate.kind));
-      return;
+    if (candidate.key != setting.key) continue;
+    bool accepted = false;
+    try {
+      accepted = candidate.set(setting.value);
+    } catch (const Error& error) {
+      refuse_key(where, setting.name, error.message(), error.hint());
     }
-    names.push_back(candidate.key);
+    if (!accepted) refuse_key(where, setting.name, fmt::format("'{}' is not {}", setting.value, candidate.kind));
+    return;
   }
-  refuse_key(where, key, "unknown key",
-             name_hint(NameOf::kRecipeKey, key, names, "`causeway recipe keys` lists all keys."));
+  refuse_key(where, setting.name, "unknown key",
+             name_hint(NameOf::kRecipeKey, setting.name, recipe_key_names(), "`causeway recipe keys` lists all keys."));
 }
 
 // What resolve() complains of; `where` is the key alone, for who wrote it is found out afterwards.
 void require(bool condition, const std::string& key, const std::string& what, const std::string& hint = {}) {
   if (!condition) throw Error(ErrorKind::kInvalidArgument, what, key, hint);
-}
-
-void require_choice(const char* key, const std::string& value, const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  const std::string_view name = key;
-  const NameOf what = name == "train.precision"           ? NameOf::kPrecision
-                      : name == "train.recompute"         ? NameOf::kRecompute
-                      : name == "train.pipeline_schedule" ? NameOf::kPipelineSchedule
-                                                          : NameOf::kOther;
-  require(false, key, fmt::format("'{}' is not one of {}", value, fmt::join(choices, ", ")),
-          name_hint(what, value, choices));
 }
 
 // The name becomes that of a directory, and is printed.
@@ -407,11 +431,9 @@ void check_mesh(const Recipe& r) {
   constexpr int64_t kMostRanks = 1 << 20;
   const Recipe::MeshSizes& mesh = r.mesh;
   int64_t ranks = 1;
-  for (const auto& [key, size] : {std::pair{"mesh.dp", mesh.dp},
-                                  {"mesh.fsdp", mesh.fsdp},
-                                  {"mesh.cp", mesh.cp},
-                                  {"mesh.tp", mesh.tp},
-                                  {"mesh.pp", mesh.pp}}) {
+  for (const auto& [axis, name] : named_values(MeshAxisId())) {
+    const std::string key = fmt::format("mesh.{}", name);
+    const int64_t size = mesh.size(axis);
     require(size >= 1, key, "must be at least 1");
     require(size <= kMostRanks / ranks, key, fmt::format("makes a mesh of more than {} ranks", kMostRanks));
     ranks *= size;
@@ -437,7 +459,7 @@ void check_pipeline(const Recipe& r) {
     require(!r.model.tie_embeddings, "train.mesh_independent",
             "the gradient of tied embeddings over stages (mesh.pp) is added up in another order than on one device",
             "Set model.tie_embeddings=false where the family allows it, or cut over another axis than mesh.pp.");
-    require(r.train.precision == "f32" || r.train.precision == "tf32", "train.mesh_independent",
+    require(r.train.precision == Precision::kF32 || r.train.precision == Precision::kTf32, "train.mesh_independent",
             "what stages (mesh.pp) send each other is f32 and not rounded as it is between layers of one device",
             "Set train.precision=f32, or cut over another axis than mesh.pp.");
   }
@@ -445,7 +467,7 @@ void check_pipeline(const Recipe& r) {
   require(r.mesh.pp <= r.model.layers, "mesh.pp",
           fmt::format("{} stages are more than the model has layers, {}", r.mesh.pp, r.model.layers),
           fmt::format("Give at most {}.", r.model.layers));
-  const bool interleaved = r.train.pipeline_schedule == "interleaved";
+  const bool interleaved = r.train.pipeline_schedule == PipelineSchedule::kInterleaved;
   if (!interleaved || r.mesh.pp == 1) {
     require(
         r.train.pipeline_chunks == 1, "train.pipeline_chunks",
@@ -485,9 +507,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   constexpr int64_t kWidths[] = {0, 1, 2, 4, 8};
   require(std::ranges::find(kWidths, r.data.token_bytes) != std::end(kWidths), "data.token_bytes",
           "must be 0, 1, 2, 4 or 8");
-  require_choice("data.on_damaged_shard", r.data.on_damaged_shard, kDamagePolicies);
   require(r.data.sequence_length >= 1, "data.sequence_length", "must be at least 1");
-  require_choice("data.packing", r.data.packing, kPackings);
   require(r.data.sequence_length <= r.model.max_sequence_length, "data.sequence_length",
           fmt::format("{} is longer than model.max_sequence_length, {}", r.data.sequence_length,
                       r.model.max_sequence_length));
@@ -508,20 +528,15 @@ void resolve(Recipe& r, bool refuse_without_effect) {
           fmt::format("{} sequences of {} tokens through this model would need more than 10^17 bytes",
                       r.train.micro_batch_size, r.data.sequence_length));
   check_mesh(r);
-  require_choice("train.pipeline_schedule", r.train.pipeline_schedule, kPipelineSchedules);
   check_pipeline(r);
-  require_choice("train.precision", r.train.precision, kPrecisions);
-  require_choice("train.gradients", r.train.gradients, kGradientTypes);
-  require_choice("train.recompute", r.train.recompute, kRecomputePolicies);
   require(r.train.recompute_layers >= 0 && r.train.recompute_layers <= r.model.layers, "train.recompute_layers",
           fmt::format("must be from 0 to the model's layers, {}", r.model.layers));
-  require(r.train.recompute_layers == 0 || r.train.recompute == "block" || r.train.recompute == "selective",
+  require(r.train.recompute_layers == 0 || r.train.recompute.value_or(RecomputePolicy::kNone) != RecomputePolicy::kNone,
           "train.recompute_layers",
           fmt::format("{} layers are for train.recompute=selective or block", r.train.recompute_layers),
           "Leave it out, or set train.recompute to one of these.");
   require(r.train.recompute_layers == 0 || r.mesh.pp == 1, "train.recompute_layers",
           "with stages (mesh.pp) all layers are computed again or none", "Leave it out.");
-  require_choice("train.on_non_finite", r.train.on_non_finite, kNonFinitePolicies);
   for (const auto& [key, value] : {std::pair{"evaluation.interval", r.evaluation.interval},
                                    {"evaluation.sequences", r.evaluation.sequences},
                                    {"sampling.interval", r.sampling.interval},
@@ -543,13 +558,6 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   if (r.run_directory.empty()) r.run_directory = "runs/" + r.name;
 }
 
-// A value of the recipe as somebody wrote it.
-struct Setting {
-  std::string key;
-  std::string value;
-  bool is_override = false;
-};
-
 // What was written and changes nothing. A value equal to the default is no claim that something happens.
 void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>& settings) {
   const char* const hint = "Delete the key, or choose what it belongs to.";
@@ -558,6 +566,9 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
             fmt::format("the embeddings of {} are always tied: false has no effect", r.model.family), hint);
   require(r.schedule.kind != ScheduleKind::kConstant || r.schedule.final_factor == Recipe().schedule.final_factor,
           "schedule.final_factor", "has no effect on the constant schedule", hint);
+  require(r.schedule.kind != ScheduleKind::kWsd || r.schedule.decay_steps != 1, "schedule.decay_steps",
+          "1 step of decay has no effect: a decay's first step is at the peak still",
+          "Give 2 or more; a tenth of the run is usual.");
   require(!r.data.allow_other_tokenizer || !r.model_from.empty(), "data.allow_other_tokenizer",
           "has no effect without model.from", hint);
   require(r.log.trace_from > 0 || r.log.trace_steps == Recipe().log.trace_steps, "log.trace_steps",
@@ -644,8 +655,7 @@ void leave_to_data(Recipe& r, const std::vector<Setting>& settings) {
 Recipe recipe_of(const std::vector<Setting>& settings, const std::string& where, bool refuse_without_effect) {
   Recipe recipe;
   std::vector<Field> all = fields(recipe);
-  for (const Setting& setting : settings)
-    set(all, setting.is_override ? kCommandLine : where, setting.key, setting.value);
+  for (const Setting& setting : settings) set(all, setting.is_override ? kCommandLine : where, setting);
   if (refuse_without_effect && !recipe.model_from.empty()) take_model_of_directory(recipe, settings);
   if (refuse_without_effect) leave_to_data(recipe, settings);
   resolve(recipe, refuse_without_effect);
@@ -669,24 +679,26 @@ std::string place_of(const std::string& key, const std::string& problem, const s
                      const std::string& where, bool refuse_without_effect) {
   std::vector<std::string> healing, involved;  // overrides without which nothing is wrong, or something else
   std::vector<Setting> file_alone;
+  std::string shown = key;
   for (const Setting& setting : settings) {
     if (!setting.is_override) {
       file_alone.push_back(setting);
+      if (setting.key == key) shown = setting.shown_key();
       continue;
     }
-    if (setting.key == key) return fmt::format("{}: {}", kCommandLine, key);
+    if (setting.key == key) return fmt::format("{}: {}", kCommandLine, setting.shown_key());
     std::vector<Setting> without;
     for (const Setting& other : settings)
       if (&other != &setting) without.push_back(other);
     const std::optional<std::string> rest = problem_of(without, refuse_without_effect);
-    const std::string assignment = fmt::format("{}={}", setting.key, setting.value);
+    const std::string assignment = fmt::format("{}={}", setting.name, setting.value);
     if (!rest) healing.push_back(assignment);
     if (rest != problem) involved.push_back(assignment);
   }
   if (healing.empty() && problem_of(file_alone, refuse_without_effect))
-    return where.empty() ? key : fmt::format("{}: {}", where, key);
+    return where.empty() ? shown : fmt::format("{}: {}", where, shown);
   const std::vector<std::string>& culprits = healing.empty() ? involved : healing;
-  return fmt::format("{}: {}{}{}", kCommandLine, fmt::join(culprits, ", "), culprits.empty() ? "" : ": ", key);
+  return fmt::format("{}: {}{}{}", kCommandLine, fmt::join(culprits, ", "), culprits.empty() ? "" : ": ", shown);
 }
 
 std::vector<Setting> settings_in(const std::string& yaml, const std::string& where) {
@@ -703,10 +715,14 @@ std::vector<Setting> settings_in(const std::string& yaml, const std::string& whe
                 where);
   }
   std::vector<Setting> settings;
-  std::set<std::string> seen;
-  for (auto& [key, value] : values) {
-    if (!seen.insert(key).second) refuse_key(where, key, "is given twice");
-    settings.push_back({key, std::move(value), false});
+  for (auto& [name, value] : values) {
+    Setting added{.name = name, .value = std::move(value)};
+    const auto same = std::ranges::find(settings, added.key, &Setting::key);
+    if (same != settings.end() && same->name == name) refuse_key(where, name, "is given twice");
+    if (same != settings.end())
+      refuse_key(where, name, fmt::format("is another name of {}, which is given too", same->name),
+                 "Delete one of them.");
+    settings.push_back(std::move(added));
   }
   return settings;
 }
@@ -718,10 +734,10 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
       refuse_key("", text, "is not of the form key=value", "For example: optimizer.learning_rate=1e-3");
-    // A later one replaces an earlier one.
-    std::erase_if(settings,
-                  [&](const Setting& other) { return other.is_override && other.key == text.substr(0, equals); });
-    settings.push_back({text.substr(0, equals), text.substr(equals + 1), true});
+    const Setting added{.name = text.substr(0, equals), .value = text.substr(equals + 1), .is_override = true};
+    // A later one replaces an earlier one, and the file's, by whatever name.
+    std::erase_if(settings, [&](const Setting& other) { return other.is_override && other.key == added.key; });
+    settings.push_back(added);
   }
   // How long a run is can be said in two ways: what the command line says replaces either.
   const auto is_zero = [](const std::string& value) {
@@ -738,8 +754,7 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
   // What set() refuses it has placed itself.
   Recipe recipe;
   std::vector<Field> all = fields(recipe);
-  for (const Setting& setting : settings)
-    set(all, setting.is_override ? kCommandLine : where, setting.key, setting.value);
+  for (const Setting& setting : settings) set(all, setting.is_override ? kCommandLine : where, setting);
   try {
     return recipe_of(settings, where, refuse_without_effect);
   } catch (const Error& error) {
@@ -750,20 +765,47 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
 
 }  // namespace
 
-std::vector<std::pair<std::string, int64_t>> Recipe::MeshSizes::axes() const {
-  std::vector<std::pair<std::string, int64_t>> above;
-  for (const auto& [name, size] : {std::pair{"dp", dp}, {"fsdp", fsdp}, {"cp", cp}, {"tp", tp}, {"pp", pp}})
-    if (size > 1) above.emplace_back(name, size);
+int64_t& Recipe::MeshSizes::size(MeshAxisId axis) {
+  switch (axis) {
+    case MeshAxisId::kDp:
+      return dp;
+    case MeshAxisId::kFsdp:
+      return fsdp;
+    case MeshAxisId::kCp:
+      return cp;
+    case MeshAxisId::kTp:
+      return tp;
+    case MeshAxisId::kPp:
+      return pp;
+  }
+  CAUSEWAY_CHECK(false, "no axis of a mesh");
+}
+
+int64_t Recipe::MeshSizes::size(MeshAxisId axis) const { return MeshSizes(*this).size(axis); }
+
+std::vector<std::pair<MeshAxisId, int64_t>> Recipe::MeshSizes::axes() const {
+  std::vector<std::pair<MeshAxisId, int64_t>> above;
+  for (const auto& [axis, name] : named_values(MeshAxisId()))
+    if (size(axis) > 1) above.emplace_back(axis, size(axis));
   return above;
 }
 
+std::string_view recompute_choice_name(const std::optional<RecomputePolicy>& choice) {
+  return choice ? recompute_policy_name(*choice) : kAuto;
+}
+
 Mesh make_mesh(const Recipe::MeshSizes& sizes) {
-  const int64_t tp = 1, cp = tp * sizes.tp, fsdp = cp * sizes.cp, dp = fsdp * sizes.fsdp;
   Mesh mesh;
-  for (const MeshAxis& axis :
-       {MeshAxis{"cp", sizes.cp, cp}, MeshAxis{"tp", sizes.tp, tp, false}, MeshAxis{"fsdp", sizes.fsdp, fsdp},
-        MeshAxis{"dp", sizes.dp, dp, true, false, true}, MeshAxis{"pp", sizes.pp, dp * sizes.dp, true, true}})
-    if (axis.size > 1) mesh.axes.push_back(axis);
+  const int64_t tp = 1, cp = tp * sizes.tp, fsdp = cp * sizes.cp, dp = fsdp * sizes.fsdp, pp = dp * sizes.dp;
+  const auto axis = [&](MeshAxisId id, int64_t stride) {
+    return MeshAxis{.name = std::string(name_of(id)), .size = sizes.size(id), .stride = stride};
+  };
+  MeshAxis of_tp = axis(MeshAxisId::kTp, tp), of_dp = axis(MeshAxisId::kDp, dp), of_pp = axis(MeshAxisId::kPp, pp);
+  of_tp.gathers_weights = false;
+  of_dp.keeps_weights = true;
+  of_pp.stages = true;
+  for (const MeshAxis& one : {axis(MeshAxisId::kCp, cp), of_tp, axis(MeshAxisId::kFsdp, fsdp), of_dp, of_pp})
+    if (one.size > 1) mesh.axes.push_back(one);
   return mesh;
 }
 
@@ -819,8 +861,17 @@ std::vector<RecipeKey> recipe_keys() {
   Recipe defaults;
   std::vector<RecipeKey> keys;
   for (const Field& entry : fields(defaults))
-    keys.push_back({entry.key, entry.get(), entry.meaning, entry.kind, entry.choices});
+    keys.push_back({entry.key, entry.get(), entry.meaning, entry.kind, entry.choices, aliases_of(entry.key)});
   return keys;
+}
+
+std::vector<std::string> recipe_key_names() {
+  std::vector<std::string> names;
+  for (const RecipeKey& key : recipe_keys()) {
+    names.push_back(key.key);
+    names.insert(names.end(), key.aliases.begin(), key.aliases.end());
+  }
+  return names;
 }
 
 }  // namespace causeway::train

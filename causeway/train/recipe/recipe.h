@@ -5,13 +5,19 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "causeway/data/packing.h"
 #include "causeway/graph/sharding.h"
 #include "causeway/model/config.h"
+#include "causeway/model/mesh_axis.h"
 #include "causeway/optimizer/config.h"
 #include "causeway/passes/recompute.h"
+#include "causeway/train/recipe/choices.h"
 #include "causeway/train/recipe/data_sources.h"
 #include "causeway/train/recipe/schedule.h"
 
@@ -30,18 +36,17 @@ struct Recipe {
     std::vector<DataSource> mixture;  // data.sources: several of them, instead of path
     // Width of an id in a .bin without a header, or in a column of bytes of MDS; 0: the file must show it.
     int64_t token_bytes = 0;
-    std::string column = "tokens";          // of MDS, with the token ids
-    std::string on_damaged_shard = "stop";  // stop or skip: of MDS
-    bool check_hashes = false;              // of all shards, before the first step
-    bool allow_other_tokenizer = false;     // than that of model.from
-    int64_t sequence_length = 256;          // tokens of one training sequence
-    // windows: documents one after another, cut every sequence_length tokens; documents: whole documents and padding.
-    std::string packing = "windows";
+    std::string column = "tokens";                      // of MDS, with the token ids
+    FaultPolicy on_damaged_shard = FaultPolicy::kStop;  // of MDS
+    bool check_hashes = false;                          // of all shards, before the first step
+    bool allow_other_tokenizer = false;                 // than that of model.from
+    int64_t sequence_length = 256;                      // tokens of one training sequence
+    Packing packing = Packing::kWindows;
     bool document_mask = false;  // attention does not cross document boundaries
 
     // What is trained on: the mixture, or path alone; nothing where neither is given.
     std::vector<DataSource> sources() const;
-    bool packs_documents() const { return packing == "documents"; }
+    bool packs_documents() const { return packing == Packing::kDocuments; }
     bool masks_documents() const { return document_mask || packs_documents(); }
   } data;
 
@@ -55,16 +60,15 @@ struct Recipe {
     int64_t batch_size = 16;       // sequences of one optimizer step
     int64_t micro_batch_size = 0;  // sequences of one forward and backward; 0: batch_size
     int64_t seed = 1;
-    // bf16, fp8, fp8_block, tf32 or f32: of GEMMs; weights and optimizer are always f32
-    std::string precision = "bf16";
-    std::string gradients = "auto";  // auto or f32: what gradients of matrices are kept as until the optimizer's turn
-    std::string recompute = "auto";  // none, selective, block or auto
-    int64_t recompute_layers = 0;    // so many, the first ones; the others with block selectively; 0: all
-    std::string on_non_finite = "stop";      // stop or skip
-    int64_t check_replicas = 1000;           // steps between comparisons of what several ranks hold; 0: never
-    std::string pipeline_schedule = "1f1b";  // 1f1b, interleaved or zero_bubble
-    int64_t pipeline_chunks = 1;             // runs of layers on each stage; several with interleaved
-    bool mesh_independent = false;           // the same bits on every mesh
+    Precision precision = Precision::kBf16;
+    GradientType gradients = GradientType::kAuto;
+    std::optional<RecomputePolicy> recompute;  // nothing: auto, as much as the device's memory asks for
+    int64_t recompute_layers = 0;              // so many, the first ones; the others with block selectively; 0: all
+    FaultPolicy on_non_finite = FaultPolicy::kStop;
+    int64_t check_replicas = 1000;  // steps between comparisons of what several ranks hold; 0: never
+    PipelineSchedule pipeline_schedule = PipelineSchedule::kOneForwardOneBackward;
+    int64_t pipeline_chunks = 1;    // runs of layers on each stage; several with interleaved
+    bool mesh_independent = false;  // the same bits on every mesh
   } train;
 
   // How many ranks each axis of the mesh has; their product is the number of ranks. docs/distributed.md says what each
@@ -78,8 +82,10 @@ struct Recipe {
     int64_t ranks() const { return dp * fsdp * cp * tp * pp; }
     // Groups of ranks that have rows of the batch of their own.
     int64_t row_groups() const { return dp * fsdp; }
-    // Names and sizes of those above 1.
-    std::vector<std::pair<std::string, int64_t>> axes() const;
+    int64_t& size(MeshAxisId axis);
+    int64_t size(MeshAxisId axis) const;
+    // Those above 1, with their sizes.
+    std::vector<std::pair<MeshAxisId, int64_t>> axes() const;
   } mesh;
 
   struct Evaluation {
@@ -118,6 +124,9 @@ struct Recipe {
   int64_t micro_batches() const { return train.batch_size / train.micro_batch_size; }
 };
 
+// Of train.recompute: "auto" for nothing.
+std::string_view recompute_choice_name(const std::optional<RecomputePolicy>& choice);
+
 // The mesh of these sizes, without the axes of size 1: empty for one rank. Neighbours along tp have neighbouring rank
 // numbers; then follow cp, fsdp, dp and pp. Axes cut in the order cp, tp, fsdp, dp, and weights are gathered from the
 // last of them on: over dp what each rank of fsdp has a part of, and then the whole.
@@ -127,7 +136,9 @@ Mesh make_mesh(const Recipe::MeshSizes& sizes);
 // Without model.from and model.vocabulary_size, the latter is that of the first dataset's tokenizer, where the data is
 // there and says it. Of train.steps and train.epochs an override takes the place of either. Where it has model.from,
 // the model is that of the directory's config.json, which is read; a key under model that says otherwise is refused,
-// but for model.dropout. Throws Error(kNotFound, kInvalidArgument, kUnsupported).
+// but for model.dropout. Some keys of the model have aliases, config.json's names of them (RecipeKey::aliases): nothing
+// that is read or printed afterwards has them, and a file with both names of a key is refused. Throws Error(kNotFound,
+// kInvalidArgument, kUnsupported).
 Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 Recipe parse_recipe(const std::string& yaml, const std::string& where, const std::vector<std::string>& overrides);
 // A recipe that a run saved. It may hold values without effect, which a user's recipe may not, and says all of the
@@ -159,7 +170,10 @@ struct RecipeKey {
   std::string meaning;
   std::string type;                  // what its value is: "an integer"
   std::vector<std::string> choices;  // the values there are, where they can be listed
+  std::vector<std::string> aliases;  // config.json's names of it, which a recipe may have instead
 };
 std::vector<RecipeKey> recipe_keys();
+// All by which a recipe may say a key, aliases included.
+std::vector<std::string> recipe_key_names();
 
 }  // namespace causeway::train

@@ -4,16 +4,11 @@
 #include <cmath>
 #include <numbers>
 #include <string>
-#include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/base/field_words.h"
 
 namespace causeway::train {
 namespace {
-
-constexpr ScheduleKind kKinds[] = {ScheduleKind::kConstant, ScheduleKind::kLinear, ScheduleKind::kCosine,
-                                   ScheduleKind::kWsd};
 
 [[noreturn]] void refuse_schedule(const char* field, const std::string& what, const std::string& hint) {
   throw Error(ErrorKind::kInvalidArgument, what, std::string("schedule.") + field, hint);
@@ -21,38 +16,15 @@ constexpr ScheduleKind kKinds[] = {ScheduleKind::kConstant, ScheduleKind::kLinea
 
 // What suits a run and fits into it: a tenth.
 int64_t fitting_warmup(int64_t total_steps) { return total_steps / 10; }
-int64_t fitting_decay(int64_t total_steps) { return std::max<int64_t>(1, total_steps / 10); }
+int64_t fitting_decay(int64_t total_steps) { return std::max<int64_t>(2, total_steps / 10); }
 
 std::string longer_or_shorter(int64_t total_steps) {
+  if (total_steps < fitting_decay(total_steps)) return "Train longer.";
   return fmt::format("Train longer, or set schedule.warmup_steps={} and schedule.decay_steps={} as well.",
                      fitting_warmup(total_steps), fitting_decay(total_steps));
 }
 
 }  // namespace
-
-std::string_view schedule_kind_name(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::kConstant:
-      return "constant";
-    case ScheduleKind::kLinear:
-      return "linear";
-    case ScheduleKind::kCosine:
-      return "cosine";
-    case ScheduleKind::kWsd:
-      return "wsd";
-  }
-  return "?";
-}
-
-ScheduleKind parse_schedule_kind(std::string_view name) {
-  std::vector<std::string> names;
-  for (const ScheduleKind kind : kKinds) {
-    if (schedule_kind_name(kind) == name) return kind;
-    names.emplace_back(schedule_kind_name(kind));
-  }
-  refuse_schedule("kind", fmt::format("there is no schedule '{}'", name),
-                  name_hint(NameOf::kSchedule, name, names, fmt::format("Choose one of {}.", fmt::join(names, ", "))));
-}
 
 Schedule::Schedule(const ScheduleConfig& config) : config_(config) {
   if (config.warmup_steps < 0) {
@@ -60,7 +32,7 @@ Schedule::Schedule(const ScheduleConfig& config) : config_(config) {
                     "Give 0 or more steps.");
   }
   if (config.kind != ScheduleKind::kWsd && config.decay_steps != 0) {
-    refuse_schedule("decay_steps", fmt::format("the {} schedule has no decay_steps", schedule_kind_name(config.kind)),
+    refuse_schedule("decay_steps", fmt::format("the {} schedule has no decay_steps", config.kind),
                     "Remove the field, or choose the schedule 'wsd'.");
   }
   if (config.kind == ScheduleKind::kConstant) return;
@@ -83,7 +55,7 @@ Schedule::Schedule(const ScheduleConfig& config) : config_(config) {
   if (config.kind != ScheduleKind::kWsd) return;
   if (config.decay_steps < 1) {
     refuse_schedule("decay_steps", fmt::format("{} steps of decay are too few", config.decay_steps),
-                    "Give 1 or more; a tenth of the run is usual.");
+                    "Give 2 or more; a tenth of the run is usual.");
   }
   if (config.decay_steps > config.total_steps - config.warmup_steps) {
     refuse_schedule("decay_steps",

@@ -9,17 +9,19 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
+#include "causeway/base/named_values.h"
 #include "causeway/namespaces.h"
 
 namespace causeway::train {
 
 enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd };
-
-std::string_view schedule_kind_name(ScheduleKind kind);
-// Throws Error(kInvalidArgument) with the nearest name.
-ScheduleKind parse_schedule_kind(std::string_view name);
+constexpr auto named_values(ScheduleKind) {
+  return std::to_array<NamedValue<ScheduleKind>>({{ScheduleKind::kConstant, "constant"},
+                                                  {ScheduleKind::kLinear, "linear"},
+                                                  {ScheduleKind::kCosine, "cosine"},
+                                                  {ScheduleKind::kWsd, "wsd"}});
+}
 
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kCosine;

@@ -1,9 +1,9 @@
 #include "causeway/train/step/batch_tensor.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/model/mesh_axis.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/program/context.h"
 
@@ -15,8 +15,8 @@ Tensor make_batch_tensor(int64_t rows, int64_t length) {
 
 SequenceOrder batch_order(const Recipe& recipe) {
   const Mesh& mesh = Context::current()->mesh();
-  const auto sharing = std::ranges::find(mesh.axes, "cp", &MeshAxis::name);
-  if (recipe.train.mesh_independent || sharing == mesh.axes.end()) return {};
+  const MeshAxis* sharing = find_axis(mesh, MeshAxisId::kCp);
+  if (recipe.train.mesh_independent || sharing == nullptr) return {};
   return SequenceOrder::balanced(recipe.data.sequence_length, sharing->size);
 }
 

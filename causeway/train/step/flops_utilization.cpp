@@ -8,16 +8,17 @@
 #include "causeway/device/open_device.h"
 
 namespace causeway::train {
-FlopsUtilization::FlopsUtilization(FlopCount flops, const std::map<std::string, double>& operand_shares,
-                                   const Target& target, const std::string& product, WarningSink warn, int64_t devices)
-    : flops_(std::move(flops)), warn_(std::move(warn)), devices_(devices) {
+FlopsUtilization::FlopsUtilization(StepFlops step, WarningSink warn)
+    : flops_(std::move(step.flops)), warn_(std::move(warn)), devices_(step.devices) {
+  const Target& target = step.target;
+  const std::string& product = step.product;
   const std::optional<DevicePeak> peak = find_device_peak(product);
   if (!peak) {
     why_absent_ = why_no_peak(product, target);
     return;
   }
   std::map<std::string, double> shares;
-  for (const auto& [operand, share] : operand_shares)
+  for (const auto& [operand, share] : step.operand_shares)
     if (share > 0) shares[target.multiplied_as(operand)] += share;
   double time = 0;  // of one TFLOP at the peak
   for (const auto& [operand, share] : shares) {
@@ -79,8 +80,12 @@ FlopsUtilization make_flops_utilization(TrainingStep& step, WarningSink warn) {
   const std::string product = product_name(device);
   std::map<std::string, double> shares;
   if (find_device_peak(product)) shares = step.operand_shares();
-  return FlopsUtilization(step.cost().flops, shares, device.target(), product, std::move(warn),
-                          step.context().mesh().ranks());
+  return FlopsUtilization({.flops = step.cost().flops,
+                           .operand_shares = shares,
+                           .target = device.target(),
+                           .product = product,
+                           .devices = step.context().mesh().ranks()},
+                          std::move(warn));
 }
 
 }  // namespace causeway::train

@@ -16,13 +16,19 @@
 
 namespace causeway::train {
 
+// One step, and what takes it.
+struct StepFlops {
+  FlopCount flops = {};
+  std::map<std::string, double> operand_shares = {};  // as TrainingStep::operand_shares() gives them
+  Target target;
+  std::string product;  // what the maker calls the device: product_name()
+  int64_t devices = 1;  // such devices share the step
+};
+
 class FlopsUtilization {
  public:
-  // `flops` of one step of `tokens` tokens; `operand_shares` as TrainingStep::operand_shares() gives them. `product` is
-  // what the maker calls the device: product_name(). What cannot be is told to `warn`. `devices` such devices share a
-  // step.
-  FlopsUtilization(FlopCount flops, const std::map<std::string, double>& operand_shares, const Target& target,
-                   const std::string& product, WarningSink warn = warn_in_log, int64_t devices = 1);
+  // What cannot be is told to `warn`.
+  explicit FlopsUtilization(StepFlops step, WarningSink warn = warn_in_log);
 
   // A fraction of the peak, of a step of that many seconds; at_most() says whether it is an upper bound. Nothing where
   // the peak is not known, and nothing above 1: that cannot be, which is told once.

@@ -7,13 +7,13 @@
 namespace causeway::train {
 
 Recomputation recomputation_of(const Recipe& recipe) {
-  if (recipe.train.recompute == "auto") return {};
-  return {*parse_recompute_policy(recipe.train.recompute), recipe.train.recompute_layers};
+  if (!recipe.train.recompute) return {};
+  return {*recipe.train.recompute, recipe.train.recompute_layers};
 }
 
 Recipe with_recomputation(const Recipe& recipe, const Recomputation& recomputation) {
   Recipe result = recipe;
-  result.train.recompute = recompute_policy_name(recomputation.policy);
+  result.train.recompute = recomputation.policy;
   result.train.recompute_layers = recomputation.blocks;
   return result;
 }

@@ -72,25 +72,6 @@ Order order_of(PipelineSchedule schedule, const PipelineShape& shape, int64_t st
 
 }  // namespace
 
-std::optional<PipelineSchedule> parse_pipeline_schedule(std::string_view name) {
-  for (const auto schedule :
-       {PipelineSchedule::kOneForwardOneBackward, PipelineSchedule::kInterleaved, PipelineSchedule::kZeroBubble})
-    if (name == pipeline_schedule_name(schedule)) return schedule;
-  return std::nullopt;
-}
-
-std::string_view pipeline_schedule_name(PipelineSchedule schedule) {
-  switch (schedule) {
-    case PipelineSchedule::kOneForwardOneBackward:
-      return "1f1b";
-    case PipelineSchedule::kInterleaved:
-      return "interleaved";
-    case PipelineSchedule::kZeroBubble:
-      return "zero_bubble";
-  }
-  return "";
-}
-
 std::vector<StageAction> stage_schedule(PipelineSchedule schedule, const PipelineShape& shape, int64_t stage) {
   const int64_t last_piece = shape.stages * shape.chunks - 1;
   std::vector<StageAction> list;

@@ -9,12 +9,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "causeway/namespaces.h"
+#include "causeway/train/recipe/choices.h"
 
 namespace causeway::train {
 
@@ -35,11 +33,6 @@ struct StageAction {
   int64_t micro_batch = 0;
   bool operator==(const StageAction&) const = default;
 };
-
-enum class PipelineSchedule { kOneForwardOneBackward, kInterleaved, kZeroBubble };
-
-std::optional<PipelineSchedule> parse_pipeline_schedule(std::string_view name);
-std::string_view pipeline_schedule_name(PipelineSchedule schedule);
 
 struct PipelineShape {
   int64_t stages = 1;

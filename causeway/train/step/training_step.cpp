@@ -7,7 +7,7 @@
 
 #include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
-#include "causeway/model/weight_pieces.h"
+#include "causeway/model/parameter_sharding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/program/arena.h"
@@ -56,17 +56,17 @@ std::map<std::string, std::string> messages_of(const Graph& graph, int64_t stage
 }
 
 Fp8Scales fp8_scales(const Recipe& recipe) {
-  if (recipe.train.precision == "fp8") return Fp8Scales::kTensor;
-  return recipe.train.precision == "fp8_block" ? Fp8Scales::kBlock : Fp8Scales::kNone;
+  if (recipe.train.precision == Precision::kFp8) return Fp8Scales::kTensor;
+  return recipe.train.precision == Precision::kFp8Block ? Fp8Scales::kBlock : Fp8Scales::kNone;
 }
 
 bool multiplies_narrow(const Recipe& recipe) {
-  return recipe.train.precision == "bf16" || fp8_scales(recipe) != Fp8Scales::kNone;
+  return recipe.train.precision == Precision::kBf16 || fp8_scales(recipe) != Fp8Scales::kNone;
 }
 
 // Gradients of matrices that are only multiplied, to bf16.
 bool rounds_gradients(const Recipe& recipe) {
-  return recipe.train.gradients == "auto" && multiplies_narrow(recipe) && recipe.micro_batches() == 1;
+  return recipe.train.gradients == GradientType::kAuto && multiplies_narrow(recipe) && recipe.micro_batches() == 1;
 }
 
 // How many layers take as long as the output layer, by the multiply-adds of a token: of weights, and of a query with
@@ -92,7 +92,7 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   const bool narrow = multiplies_narrow(recipe);
   options.mixed_precision.compute = narrow ? DType::kBF16 : DType::kF32;
   options.fp8_gemms = fp8_scales(recipe);
-  options.tf32_gemms = recipe.train.precision == "tf32";
+  options.tf32_gemms = recipe.train.precision == Precision::kTf32;
   options.recompute = recomputation_of(recipe);
   options.narrow_logits = narrow;
   options.narrow_reductions = rounds_gradients(recipe);
@@ -116,11 +116,12 @@ ModelPart own_part(const Recipe& recipe) {
 
 double pipeline_bubble(const Recipe& recipe) {
   if (recipe.mesh.pp == 1) return 0;
-  return bubble_share(*parse_pipeline_schedule(recipe.train.pipeline_schedule), pipeline_shape(recipe));
+  return bubble_share(recipe.train.pipeline_schedule, pipeline_shape(recipe));
 }
 
 void require_memory_for_weights(const Device& device, const Recipe& recipe) {
-  const int64_t elements = parameter_count(recipe.model) / (weight_pieces(make_mesh(recipe.mesh)) * recipe.mesh.pp);
+  const auto elements = static_cast<int64_t>(static_cast<double>(parameter_count(recipe.model)) *
+                                             held_share(make_mesh(recipe.mesh)) / static_cast<double>(recipe.mesh.pp));
   // Weights, and sums of gradients over micro-batches.
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
   const int64_t bytes = elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements);
@@ -151,7 +152,7 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
   hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
   if (accumulates()) loss_sum_ = zeros_in_memory({});
-  if (context_->device().target().runs_asynchronously() && recipe.train.on_non_finite == "stop")
+  if (context_->device().target().runs_asynchronously() && recipe.train.on_non_finite == FaultPolicy::kStop)
     frozen_ = zeros_in_memory({});
 
   options_.program.pipeline = pipeline_options(recipe);
@@ -166,16 +167,17 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe, const Sta
 void TrainingStep::make_programs() {
   main_ = std::make_unique<Step>(
       [this](const std::vector<Tensor>& arguments) {
-        return is_stage() ? staged(arguments) : accumulates() ? accumulate(arguments) : fused(arguments);
+        const MainArguments main = named(arguments);
+        return is_stage() ? staged(main) : accumulates() ? accumulate(main) : fused(main);
       },
       options_);
   if (accumulates())
     apply_ =
-        std::make_unique<Step>([this](const std::vector<Tensor>& arguments) { return apply(arguments); }, options_);
+        std::make_unique<Step>([this](const std::vector<Tensor>& arguments) { return apply(arguments[0]); }, options_);
 }
 
 void TrainingStep::fit_memory(int64_t limit, const std::function<int64_t(const Bytes&)>& most) {
-  if (recipe_.train.recompute != "auto" || limit == 0) return;
+  if (recipe_.train.recompute || limit == 0) return;
   const auto usable = static_cast<int64_t>(kMostOfMemory * static_cast<double>(limit));
   // What nearly always fits is compiled at once, and not planned before.
   const auto compiled_bytes = [&] {
@@ -191,7 +193,7 @@ void TrainingStep::fit_memory(int64_t limit, const std::function<int64_t(const B
 }
 
 void TrainingStep::fit_memory(const Ranks& ranks) {
-  if (recipe_.train.recompute != "auto") return;
+  if (recipe_.train.recompute) return;
   // Where nobody knows, 0.
   fit_memory(std::ranges::min(ranks.gather_numbers(context_->device().memory_limit())), [&](const Bytes& bytes) {
     int64_t here = 0;
@@ -238,6 +240,19 @@ std::vector<Tensor> TrainingStep::argument_list() const {
   list.push_back(target_weight_);
   list.push_back(hyper_);
   return list;
+}
+
+// As argument_list() has them.
+TrainingStep::MainArguments TrainingStep::named(const std::vector<Tensor>& list) const {
+  if (!is_stage())
+    return {.batches = {{.tokens = list[0], .targets = list[1], .documents = list[2], .key = list[4]}},
+            .target_weight = list[3],
+            .hyper = list[5]};
+  MainArguments arguments{.batches = {}, .target_weight = list[list.size() - 2], .hyper = list.back()};
+  for (size_t at = 0; at + 2 < list.size(); at += 4)
+    arguments.batches.push_back(
+        {.tokens = list[at], .targets = list[at + 1], .documents = list[at + 2], .key = list[at + 3]});
+  return arguments;
 }
 
 std::vector<StepArgument> TrainingStep::main_arguments() const {
@@ -402,32 +417,29 @@ MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& t
   return batch;
 }
 
-Tensor TrainingStep::loss(const std::vector<Tensor>& arguments) const {
-  const MicroBatch batch = micro_batch({arguments[0], arguments[1], arguments[2], arguments[4]}, arguments[3]);
+Tensor TrainingStep::loss(const MainArguments& arguments) const {
+  const MicroBatch batch = micro_batch(arguments.batches.front(), arguments.target_weight);
   return model_.loss(batch.inputs, batch.targets, batch.token_weights);
 }
 
-std::vector<Tensor> TrainingStep::staged(const std::vector<Tensor>& arguments) {
+std::vector<Tensor> TrainingStep::staged(const MainArguments& arguments) {
   std::vector<MicroBatch> batches;
-  const Tensor &target_weight = arguments[arguments.size() - 2], &hyper = arguments.back();
-  for (size_t at = 0; at + 2 < arguments.size(); at += 4)
-    batches.push_back(
-        micro_batch({arguments[at], arguments[at + 1], arguments[at + 2], arguments[at + 3]}, target_weight));
-  const PipelineSchedule kind = *parse_pipeline_schedule(recipe_.train.pipeline_schedule);
+  for (const Arguments& one : arguments.batches) batches.push_back(micro_batch(one, arguments.target_weight));
+  const PipelineSchedule kind = recipe_.train.pipeline_schedule;
   const int64_t stage = context_->mesh().stage(context_->rank());
   const std::vector<StageAction> schedule = place_ ? stage_schedule_at(kind, pipeline_shape(recipe_), stage, *place_)
                                                    : stage_schedule(kind, pipeline_shape(recipe_), stage);
   const StageResults results = trace_stage(model_, schedule, batches);
-  return update(results.loss, results.gradients, hyper);
+  return update(results.loss, results.gradients, arguments.hyper);
 }
 
-std::vector<Tensor> TrainingStep::fused(const std::vector<Tensor>& arguments) {
+std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
   const Tensor value = loss(arguments);
   const std::vector<Tensor> gradient = gradients(value, weights_);
-  return update(value, gradient, arguments[5]);
+  return update(value, gradient, arguments.hyper);
 }
 
-std::vector<Tensor> TrainingStep::accumulate(const std::vector<Tensor>& arguments) {
+std::vector<Tensor> TrainingStep::accumulate(const MainArguments& arguments) {
   const Tensor value = loss(arguments);
   const std::vector<Tensor> gradient = gradients(value, weights_);
   for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
@@ -435,8 +447,8 @@ std::vector<Tensor> TrainingStep::accumulate(const std::vector<Tensor>& argument
   return {};
 }
 
-std::vector<Tensor> TrainingStep::apply(const std::vector<Tensor>& arguments) {
-  const std::vector<Tensor> results = update(loss_sum_ * 1.0, gradient_sums_, arguments[0]);
+std::vector<Tensor> TrainingStep::apply(const Tensor& hyper) {
+  const std::vector<Tensor> results = update(loss_sum_ * 1.0, gradient_sums_, hyper);
   for (Tensor& sum : gradient_sums_) sum.assign(zeros_like(sum));
   loss_sum_.assign(zeros_like(loss_sum_));
   return results;

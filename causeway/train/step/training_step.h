@@ -165,14 +165,20 @@ class TrainingStep {
     Tensor tokens, targets, documents, key;
   };
   Arguments make_arguments() const;
+  // What the main step is given; traced and run as a list.
+  struct MainArguments {
+    std::vector<Arguments> batches;  // several of a stage
+    Tensor target_weight, hyper;
+  };
   std::vector<Tensor> argument_list() const;
+  MainArguments named(const std::vector<Tensor>& list) const;
   FlopCount own_flops();
   MicroBatch micro_batch(const Arguments& arguments, const Tensor& target_weight) const;
-  std::vector<Tensor> staged(const std::vector<Tensor>& arguments);
-  std::vector<Tensor> fused(const std::vector<Tensor>& arguments);
-  std::vector<Tensor> accumulate(const std::vector<Tensor>& arguments);
-  std::vector<Tensor> apply(const std::vector<Tensor>& arguments);
-  Tensor loss(const std::vector<Tensor>& arguments) const;
+  std::vector<Tensor> staged(const MainArguments& arguments);
+  std::vector<Tensor> fused(const MainArguments& arguments);
+  std::vector<Tensor> accumulate(const MainArguments& arguments);
+  std::vector<Tensor> apply(const Tensor& hyper);
+  Tensor loss(const MainArguments& arguments) const;
   // Clips and applies the gradients; returns the loss and the gradient norm, of all stages, and whether all is finite
   // (1 or 0).
   std::vector<Tensor> update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper);

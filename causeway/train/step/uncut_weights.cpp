@@ -88,9 +88,10 @@ std::string uncut_weights_text(const UncutWeights& uncut) {
       "{}", fmt::join(uncut.tensors.begin(), uncut.tensors.begin() + static_cast<std::ptrdiff_t>(named), ", "));
   if (uncut.tensors.size() > named) names += fmt::format(" and {} more", uncut.tensors.size() - named);
   const std::string why =
-      uncut.axis == "tp" ? "it does not divide their heads, feed-forward width or vocabulary, or queries, keys and "
-                           "values are one matrix"
-                         : fmt::format("none of their sizes is a multiple of {} times what else cuts it", uncut.ranks);
+      uncut.axis == name_of(MeshAxisId::kTp)
+          ? "it does not divide their heads, feed-forward width or vocabulary, or queries, keys and "
+            "values are one matrix"
+          : fmt::format("none of their sizes is a multiple of {} times what else cuts it", uncut.ranks);
   return fmt::format(
       "mesh.{}={} cuts {}: {} of weights and optimizer state stay whole on each of its ranks, where {} would do. "
       "Whole are {}: {}.",
