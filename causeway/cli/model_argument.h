@@ -8,7 +8,7 @@
 
 #include "causeway/formats/tokenizer/tokenizer.h"
 #include "causeway/model/language_model.h"
-#include "causeway/passes/pipeline.h"
+#include "causeway/passes/pipeline_options.h"
 
 namespace causeway::cli {
 

@@ -10,7 +10,7 @@
 
 #include "causeway/graph/sharding.h"
 #include "causeway/model/config.h"
-#include "causeway/passes/recompute.h"
+#include "causeway/passes/pipeline_options.h"
 #include "causeway/train/recipe/data_sources.h"
 #include "causeway/train/recipe/schedule.h"
 
