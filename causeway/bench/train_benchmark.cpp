@@ -13,6 +13,7 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/communicator/rank_progress.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/observation/replica_check.h"
 #include "causeway/train/ranks.h"

@@ -8,6 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/gpu_memory_pool.h"
+#include "causeway/graph/op.h"
 #include "causeway/model/weight_pieces.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/recompute.h"
