@@ -42,7 +42,6 @@ function(causeway_link_embedded_compiler target)
   list(TRANSFORM CAUSEWAY_LLVM_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
   set_source_files_properties(${sources} PROPERTIES
     COMPILE_OPTIONS "-fno-rtti;-isystem${include_directory}" SKIP_PRECOMPILE_HEADERS ON)
-  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
   target_link_libraries(${target} PRIVATE ${archives} ${CMAKE_DL_LIBS} m)
   target_link_options(${target} INTERFACE -Wl,--gc-sections)
   # A sanitizer's run-time library is an archive too, whose symbols instrumented shared objects look up.

@@ -24,7 +24,7 @@ for program in "$build"/tests/*_tests; do objects+=(--object "$program"); done
 llvm-cov-19 report "${objects[@]}" --instr-profile "$build/tests.profdata" --show-branch-summary=false \
   --ignore-filename-regex='/(tests|examples|generated)/|^/usr/' > "$build/coverage.txt"
 # Columns: file, regions, missed, share, functions, missed, share, lines, missed, share.
-awk '
+awk -v order="base $(sed -n 's/^CAUSEWAY_STAGE(\([a-z]*\),.*/\1/p' causeway/stages.def | tr '\n' ' ')" '
   NF == 10 && $2 ~ /^[0-9]+$/ && $1 != "TOTAL" {
     path = $1
     sub(/.*causeway\//, "", path)
@@ -41,7 +41,6 @@ awk '
   }
   END {
     printf "%-10s %7s %8s %10s %8s\n", "folder", "lines", "run", "functions", "run"
-    order = "base graph kernels device communicator passes codegen program tensor formats model data generate evaluation train bench plan cli"
     n = split(order, names, " ")
     for (i = 1; i <= n; ++i) {
       if (names[i] in lines) row(names[i])

@@ -12,6 +12,7 @@
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
 #include "causeway/codegen/compile/kernel_cache.h"
+#include "causeway/graph/op.h"
 #include "causeway/passes/builder.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/kernel_library.h"

@@ -8,6 +8,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::bench {
 namespace {

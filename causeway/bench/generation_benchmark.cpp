@@ -14,6 +14,7 @@
 #include "causeway/bench/train_benchmark.h"
 #include "causeway/generate/cached_forward.h"
 #include "causeway/program/context.h"
+#include "causeway/tensor/cast_tensors.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/step/training_step.h"
 

@@ -14,6 +14,7 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/communicator/rank_progress.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/train/observation/replica_check.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/recipe/recipe.h"

@@ -15,6 +15,7 @@
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/device/cpu/host_target.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "causeway/base/console.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/program/program_resources.h"
 
 namespace causeway::cli {

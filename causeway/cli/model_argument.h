@@ -9,7 +9,7 @@
 
 #include "causeway/formats/tokenizer/tokenizer.h"
 #include "causeway/model/language_model.h"
-#include "causeway/passes/pipeline.h"
+#include "causeway/passes/pipeline_options.h"
 #include "causeway/train/recipe/choices.h"
 
 namespace causeway::cli {

@@ -1,6 +1,7 @@
 // Collectives and messages as fusion sees them: what they read and what they write. There is no text to them.
 #include "causeway/base/error.h"
 #include "causeway/codegen/kernel_writers.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 

@@ -8,7 +8,7 @@ namespace causeway::codegen {
 
 MaterializedValues::MaterializedValues(const Graph& graph) {
   flags_.reserve(graph.nodes().size());
-  for (const Node& node : graph.nodes()) flags_.emplace_back(node.outputs.size(), node.op == Op::kInput);
+  for (const Node& node : graph.nodes()) flags_.emplace_back(node.outputs.size(), is_input(node.op));
 }
 
 bool KernelRequest::computes(Value value) const {

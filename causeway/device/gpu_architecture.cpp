@@ -36,8 +36,18 @@ constexpr GpuArchitecture::Occupancy kAmdOccupancy = {.units = 4,
                                                       .blocks = 32,
                                                       .blocks_of_several_waves = 16};
 
+// By its bytes and an H200's rates the gradient of the output layer's weight takes a tenth of the time of a chunk of
+// 2,048 tokens, a fortieth of 8,192.
+constexpr PreferredSizes kPreferredSizes = {.logits_bytes = int64_t{512} << 20,
+                                            .most_logits_bytes = int64_t{2} << 30,
+                                            .logits_rows = 8192,
+                                            .vocabulary_multiple = 64,
+                                            .f8_multiple = 16,
+                                            .sparse_updates = 16384};
+
 constexpr GpuArchitecture nvidia() {
   GpuArchitecture architecture;
+  architecture.preferred_sizes = kPreferredSizes;
   architecture.vendor = Vendor::kNvidia;
   architecture.driver = "cuda";
   architecture.unit_name = "multiprocessor";
@@ -51,6 +61,7 @@ constexpr GpuArchitecture nvidia() {
 
 constexpr GpuArchitecture amd() {
   GpuArchitecture architecture;
+  architecture.preferred_sizes = kPreferredSizes;
   architecture.vendor = Vendor::kAmd;
   architecture.driver = "hip";
   architecture.unit_name = "compute unit";

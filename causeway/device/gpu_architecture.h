@@ -45,7 +45,7 @@ struct GpuArchitecture {
   bool has_tf32_matrix = false;       // instructions that multiply f32 rounded to tf32 (AMD: xf32)
   bool has_f8_matrix = false;         // instructions that multiply 8-bit floats
   std::string_view product;           // "H100, H200"
-  PreferredSizes preferred_sizes = kPreferredSizesOfGpus;
+  PreferredSizes preferred_sizes;
 
   bool operator==(const GpuArchitecture& other) const { return processor == other.processor; }
 };

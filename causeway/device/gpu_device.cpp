@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "causeway/base/error.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::device {
 namespace {

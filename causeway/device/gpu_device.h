@@ -8,6 +8,7 @@
 
 #include "causeway/device/argument_packer.h"
 #include "causeway/device/device.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/device/gpu_memory_pool.h"
 #include "causeway/device/gpu_queues.h"
 #include "causeway/device/staging_memory.h"

@@ -13,6 +13,7 @@
 #include "causeway/device/cpu/host_memory.h"
 #include "causeway/device/cpu/host_target.h"
 #include "causeway/device/emulator/emulator_device.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::device {
 namespace {

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/device/gpu_memory_pool.h"
+#include "causeway/device/preferred_sizes.h"
 
 namespace causeway::device {
 
@@ -16,6 +18,12 @@ void Target::add_feature(std::string_view name) {
 
 bool Target::has_feature(std::string_view name) const {
   return std::binary_search(features.begin(), features.end(), name);
+}
+
+const GpuArchitecture& Target::architecture() const { return gpu_architecture(processor); }
+
+const PreferredSizes& Target::preferred_sizes() const {
+  return is_gpu() ? architecture().preferred_sizes : preferred_sizes_of_processors();
 }
 
 bool Target::has_avx2() const {

@@ -7,10 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "causeway/device/gpu_architecture.h"
-#include "causeway/device/preferred_sizes.h"
+#include "causeway/namespaces.h"
 
 namespace causeway::device {
+
+struct GpuArchitecture;
+struct PreferredSizes;
 
 struct Target {
   enum class Family { kX86, kNvptx, kAmdgpu, kEmulator };
@@ -34,8 +36,8 @@ struct Target {
   // Kernels run as blocks of threads: NVIDIA's, AMD's and the emulator's.
   bool is_gpu() const { return family != Family::kX86; }
   // The architecture compiled for or imitated; only where is_gpu().
-  const GpuArchitecture& architecture() const { return gpu_architecture(processor); }
-  PreferredSizes preferred_sizes() const { return is_gpu() ? architecture().preferred_sizes : PreferredSizes(); }
+  const GpuArchitecture& architecture() const;
+  const PreferredSizes& preferred_sizes() const;
 
   // What the stages above need to know of a device, so that none asks what it is. The emulator answers as the GPU that
   // it imitates.

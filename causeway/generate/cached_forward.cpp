@@ -6,6 +6,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/program/context.h"
+#include "causeway/tensor/cast_tensors.h"
 #include "causeway/tensor/ops.h"
 
 namespace causeway::generate {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::graph {
 namespace {
@@ -18,6 +19,16 @@ constexpr OpInfo kOps[] = {
 std::span<const OpInfo> all_ops() { return kOps; }
 
 const OpInfo& op_info(Op op) { return kOps[static_cast<size_t>(op)]; }
+
+Op op_named(std::string_view name) {
+  const auto* found = std::ranges::find(kOps, name, &OpInfo::name);
+  if (found == std::end(kOps)) throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no op '{}'", name));
+  return found->op;
+}
+
+bool is_effect(Op op) { return op == Op::kSend; }
+
+bool is_input(Op op) { return op == Op::kInput; }
 
 bool is_elementwise(Op op) {
   switch (op_info(op).kind) {

@@ -68,11 +68,7 @@
 
 namespace causeway::graph {
 
-enum class Op : uint8_t {
-#define CAUSEWAY_OP(name, text, kind, arity) name,
-#include "causeway/graph/ops.def"
-#undef CAUSEWAY_OP
-};
+enum class Op : uint8_t;  // op.h
 
 // Of k, and of lines where they share scales: what one scale of a scaled_dot is for.
 inline constexpr int64_t kScaledBlock = 128;
@@ -105,10 +101,13 @@ struct OpInfo {
 std::span<const OpInfo> all_ops();
 const OpInfo& op_info(Op op);
 inline std::string_view op_name(Op op) { return op_info(op).name; }
+// The op of that name. Throws Error(kInvalidArgument) where there is none.
+Op op_named(std::string_view name);
 // One output element depends on the same element of each input, and on nothing else.
 bool is_elementwise(Op op);
 // Whether it is there for what it does, so that a graph keeps it though nothing uses its results.
-inline bool is_effect(Op op) { return op == Op::kSend; }
+bool is_effect(Op op);
+bool is_input(Op op);
 
 struct TensorType {
   DType dtype = DType::kF32;
@@ -214,7 +213,7 @@ static_assert(lists_every_field<Attributes>);
 uint64_t hash_value(const Attributes& attributes);
 
 struct Node {
-  Op op = Op::kConstant;
+  Op op{};
   std::vector<Value> inputs;
   Attributes attributes;
   std::vector<TensorType> outputs;

@@ -5,6 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter_node.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/philox.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/graph/user_kernel.h"

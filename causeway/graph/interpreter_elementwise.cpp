@@ -2,6 +2,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter_node.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::graph {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter_node.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::graph {
 namespace {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/printer.h"
 
 namespace causeway::graph {

@@ -2,6 +2,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/hash.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/user_kernel.h"
 
 namespace causeway::graph {

@@ -57,7 +57,7 @@ Graph rebuild_graph(const Graph& source, const NodeTransform& transform) {
                                                                 source.node(value).attributes.sharding)};
   for (size_t i = 0; i < source.nodes().size(); ++i) {
     const Node& node = source.nodes()[i];
-    if (!needed[i] || node.op == Op::kInput) continue;
+    if (!needed[i] || is_input(node.op)) continue;
     std::vector<Value> inputs;
     inputs.reserve(node.inputs.size());
     for (const Value input : node.inputs) inputs.push_back(map(input));

@@ -5,6 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/graph.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/user_kernel.h"
 
 namespace causeway::graph {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "causeway/graph/op.h"
 #include "causeway/graph/printer.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/constant_folding.h"

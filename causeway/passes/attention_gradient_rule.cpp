@@ -1,6 +1,7 @@
 #include "causeway/passes/attention_gradient_rule.h"
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/gradient.h"
 

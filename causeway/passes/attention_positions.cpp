@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 

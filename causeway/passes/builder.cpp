@@ -3,7 +3,31 @@
 #include <algorithm>
 #include <numeric>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::passes {
+
+Value Builder::neg(Value x) const { return graph_.add(Op::kNeg, {x}); }
+Value Builder::exp2(Value x) const { return graph_.add(Op::kExp2, {x}); }
+Value Builder::log2(Value x) const { return graph_.add(Op::kLog2, {x}); }
+Value Builder::tanh(Value x) const { return graph_.add(Op::kTanh, {x}); }
+Value Builder::recip(Value x) const { return graph_.add(Op::kRecip, {x}); }
+Value Builder::add(Value a, Value b) const { return graph_.add(Op::kAdd, {a, b}); }
+Value Builder::sub(Value a, Value b) const { return graph_.add(Op::kSub, {a, b}); }
+Value Builder::mul(Value a, Value b) const { return graph_.add(Op::kMul, {a, b}); }
+Value Builder::div(Value a, Value b) const { return graph_.add(Op::kDiv, {a, b}); }
+Value Builder::less(Value a, Value b) const { return graph_.add(Op::kLt, {a, b}); }
+Value Builder::less_equal(Value a, Value b) const { return graph_.add(Op::kLe, {a, b}); }
+Value Builder::equal(Value a, Value b) const { return graph_.add(Op::kEq, {a, b}); }
+Value Builder::select(Value condition, Value yes, Value no) const {
+  return graph_.add(Op::kSelect, {condition, yes, no});
+}
+Value Builder::reduce_sum(Value x, std::vector<int64_t> axes) const {
+  return reduce(Op::kReduceSum, x, std::move(axes));
+}
+Value Builder::reduce_max(Value x, std::vector<int64_t> axes) const {
+  return reduce(Op::kReduceMax, x, std::move(axes));
+}
 
 Value Builder::constant(DType dtype, Shape shape, double value) const {
   Attributes attributes;

@@ -25,24 +25,24 @@ class Builder {
   Value constant_like(Value like, double value) const { return constant(dtype(like), shape(like), value); }
   Value zeros_like(Value like) const { return constant_like(like, 0); }
 
-  Value neg(Value x) const { return graph_.add(Op::kNeg, {x}); }
-  Value exp2(Value x) const { return graph_.add(Op::kExp2, {x}); }
-  Value log2(Value x) const { return graph_.add(Op::kLog2, {x}); }
-  Value tanh(Value x) const { return graph_.add(Op::kTanh, {x}); }
-  Value recip(Value x) const { return graph_.add(Op::kRecip, {x}); }
-  Value add(Value a, Value b) const { return graph_.add(Op::kAdd, {a, b}); }
-  Value sub(Value a, Value b) const { return graph_.add(Op::kSub, {a, b}); }
-  Value mul(Value a, Value b) const { return graph_.add(Op::kMul, {a, b}); }
-  Value div(Value a, Value b) const { return graph_.add(Op::kDiv, {a, b}); }
+  Value neg(Value x) const;
+  Value exp2(Value x) const;
+  Value log2(Value x) const;
+  Value tanh(Value x) const;
+  Value recip(Value x) const;
+  Value add(Value a, Value b) const;
+  Value sub(Value a, Value b) const;
+  Value mul(Value a, Value b) const;
+  Value div(Value a, Value b) const;
   Value scale(Value x, double factor) const { return mul(x, constant_like(x, factor)); }
-  Value less(Value a, Value b) const { return graph_.add(Op::kLt, {a, b}); }
-  Value less_equal(Value a, Value b) const { return graph_.add(Op::kLe, {a, b}); }
-  Value equal(Value a, Value b) const { return graph_.add(Op::kEq, {a, b}); }
-  Value select(Value condition, Value yes, Value no) const { return graph_.add(Op::kSelect, {condition, yes, no}); }
+  Value less(Value a, Value b) const;
+  Value less_equal(Value a, Value b) const;
+  Value equal(Value a, Value b) const;
+  Value select(Value condition, Value yes, Value no) const;
   Value cast(Value x, DType dtype) const;
 
-  Value reduce_sum(Value x, std::vector<int64_t> axes) const { return reduce(Op::kReduceSum, x, std::move(axes)); }
-  Value reduce_max(Value x, std::vector<int64_t> axes) const { return reduce(Op::kReduceMax, x, std::move(axes)); }
+  Value reduce_sum(Value x, std::vector<int64_t> axes) const;
+  Value reduce_max(Value x, std::vector<int64_t> axes) const;
   Value reshape(Value x, Shape shape) const;
   Value permute(Value x, std::vector<int64_t> axes) const;
   Value broadcast(Value x, Shape shape, std::vector<int64_t> axes) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/constant_folding.h"
 #include "causeway/passes/simplify_movement.h"

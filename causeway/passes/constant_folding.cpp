@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::passes {
 namespace {
 

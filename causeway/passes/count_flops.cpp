@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/attended_pairs.h"
 

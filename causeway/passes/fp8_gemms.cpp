@@ -3,6 +3,8 @@
 #include <array>
 #include <vector>
 
+#include "causeway/device/preferred_sizes.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/user_kernel.h"
 #include "causeway/passes/attention_gradient_rule.h"
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::passes {
 namespace {
 

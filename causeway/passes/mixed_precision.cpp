@@ -1,6 +1,7 @@
 #include "causeway/passes/mixed_precision.h"
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 #include "causeway/passes/joined_gradients.h"

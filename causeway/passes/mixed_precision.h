@@ -18,20 +18,10 @@
 // residual_stream.h. f16 has a narrow range: scaling the loss is up to the traced step.
 #pragma once
 
-#include "causeway/base/fields.h"
 #include "causeway/graph/graph.h"
+#include "causeway/passes/pipeline_options.h"
 
 namespace causeway::passes {
-
-struct MixedPrecisionOptions {
-  DType compute = DType::kF32;   // kF32 (off), kBF16 or kF16
-  DType residual = DType::kF32;  // kF32, or the compute type
-
-  static constexpr auto fields() {
-    return std::tuple{ListedField{"compute", &MixedPrecisionOptions::compute},
-                      ListedField{"residual", &MixedPrecisionOptions::residual}};
-  }
-};
 
 // Throws Error(kInvalidArgument) for other types.
 Graph mixed_precision(const Graph& graph, const MixedPrecisionOptions& options);

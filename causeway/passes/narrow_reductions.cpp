@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 

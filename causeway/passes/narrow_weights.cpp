@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 #include "causeway/passes/weight_operands.h"

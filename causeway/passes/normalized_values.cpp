@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 

@@ -4,13 +4,17 @@
 #include <chrono>
 #include <functional>
 
+#include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/printer.h"
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/expand_linear_cross_entropy.h"
+#include "causeway/passes/fp8_gemms.h"
+#include "causeway/passes/mixed_precision.h"
 #include "causeway/passes/narrow_reductions.h"
 #include "causeway/passes/normalized_values.h"
+#include "causeway/passes/recompute.h"
 #include "causeway/passes/regather_weights.h"
 #include "causeway/passes/shard.h"
 #include "causeway/passes/sparse_gradients.h"

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/minimum_cut.h"
 #include "causeway/passes/residual_stream.h"

@@ -21,7 +21,7 @@ class Regathering {
           target_.add_input(source_.node(input).attributes.name, source_.type(input))};
     for (size_t i = 0; i < source_.nodes().size(); ++i) {
       const Node& node = source_.nodes()[i];
-      if (!needed[i] || node.op == Op::kInput) continue;
+      if (!needed[i] || is_input(node.op)) continue;
       std::vector<Value> inputs;
       for (const Value input : node.inputs)
         inputs.push_back(node.backward && gathers_.made_again[static_cast<size_t>(input.node)] ? clone(input)

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/local_emitter.h"
 #include "causeway/passes/mesh_layout.h"

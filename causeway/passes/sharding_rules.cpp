@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::passes {
 namespace {

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::passes {
 
 WeightGathers find_weight_gathers(const Graph& graph, const Mesh& mesh) {

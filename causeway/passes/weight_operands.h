@@ -6,9 +6,9 @@
 namespace causeway::passes {
 
 // Operands 0 and 1 of these may be weights.
-inline bool multiplies_weights(Op op) { return op == Op::kDot || op == Op::kLinearCrossEntropy; }
+bool multiplies_weights(Op op);
 
 // The values of the result are those of the operand.
-inline bool only_moves(Op op) { return op == Op::kReshape || op == Op::kSlice || op == Op::kPermute; }
+bool only_moves(Op op);
 
 }  // namespace causeway::passes

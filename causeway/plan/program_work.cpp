@@ -7,6 +7,7 @@
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/passes/attended_pairs.h"
 #include "causeway/passes/attention_positions.h"
 #include "causeway/program/fusion.h"

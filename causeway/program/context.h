@@ -16,8 +16,15 @@
 #include <string>
 
 #include "causeway/device/device.h"
+#include "causeway/graph/sharding.h"
 #include "causeway/program/program_options.h"
 
+namespace causeway::graph {
+class Graph;
+}
+namespace causeway::passes {
+struct PipelineTrace;
+}
 namespace causeway::codegen {
 class KernelCache;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/codegen/expressions/loop_nest.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::program {
 namespace {

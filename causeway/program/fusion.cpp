@@ -5,6 +5,8 @@
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/device/gpu_architecture.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/kernels/gpu/scatter_add_layout.h"
 #include "causeway/passes/joined_gradients.h"

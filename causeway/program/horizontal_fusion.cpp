@@ -80,7 +80,7 @@ class HorizontalFuser {
     waiting_[static_cast<size_t>(family)].push_back(k);
     for (const Value member : fusion_.kernels[k].members) written_by_[member] = family;
     for (const Value read : reads_[k])
-      if (graph_.node(read).op == Op::kInput) read_by_.emplace(read, family);
+      if (is_input(graph_.node(read).op)) read_by_.emplace(read, family);
   }
 
   // Those of which a loop that was put off has to come before kernel k.
@@ -104,7 +104,7 @@ class HorizontalFuser {
     size_t next = k;
     while (next < until && takes_no_memory(next + 1)) ++next;
     return next == until || std::all_of(reads_[k].begin(), reads_[k].end(), [&](Value read) {
-             return graph_.node(read).op == Op::kInput || outlives_.contains(read) || is_small(read) ||
+             return is_input(graph_.node(read).op) || outlives_.contains(read) || is_small(read) ||
                     last_reader_.at(read) >= until;
            });
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/program/donation.h"
 #include "causeway/program/liveness.h"
 #include "causeway/program/memory_plan.h"

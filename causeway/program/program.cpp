@@ -246,7 +246,7 @@ std::vector<Program::KernelReport> Program::kernel_reports() const {
     } else if (request.kind == KernelKind::kMessage) {
       const Node& node = graph_.node(request.members.front());
       report.kind =
-          fmt::format("{} {} stage {}", op_name(node.op), node.op == Op::kSend ? "to" : "from", node.attributes.peer);
+          fmt::format("{} {} stage {}", op_name(node.op), is_effect(node.op) ? "to" : "from", node.attributes.peer);
     }
     for (size_t i = 0; i < request.members.size(); ++i)
       report.members +=

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "causeway/base/fields.h"
-#include "causeway/passes/pipeline.h"
+#include "causeway/passes/pipeline_options.h"
 
 namespace causeway::program {
 

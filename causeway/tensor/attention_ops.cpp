@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "causeway/graph/op.h"
 #include "causeway/tensor/activation_ops.h"
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::tensor {
 namespace {
 

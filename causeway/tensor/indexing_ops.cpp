@@ -1,5 +1,6 @@
 #include "causeway/tensor/indexing_ops.h"
 
+#include "causeway/graph/op.h"
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"
 #include "causeway/tensor/shape_ops.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "causeway/graph/op.h"
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/reduction_ops.h"
 #include "causeway/tensor/shape_ops.h"

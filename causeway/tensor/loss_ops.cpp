@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "causeway/graph/op.h"
 #include "causeway/tensor/activation_ops.h"
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "causeway/graph/op.h"
 #include "causeway/tensor/trace.h"
 
 namespace causeway::tensor {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "causeway/graph/op.h"
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "causeway/graph/op.h"
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"
 #include "causeway/tensor/shape_ops.h"

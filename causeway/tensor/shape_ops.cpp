@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::tensor {
 namespace {
 

@@ -1,5 +1,6 @@
 #include "causeway/tensor/sharding_ops.h"
 
+#include "causeway/graph/op.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/operand.h"
 

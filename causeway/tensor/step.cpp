@@ -1,22 +1,81 @@
 #include "causeway/tensor/step.h"
 
 #include <algorithm>
+#include <map>
 
 #include "causeway/base/error.h"
 #include "causeway/passes/narrow_weights.h"
+#include "causeway/passes/pipeline.h"
 #include "causeway/passes/split_weights.h"
 #include "causeway/program/context.h"
+#include "causeway/program/non_finite_value.h"
 #include "causeway/program/program.h"
+#include "causeway/tensor/cast_tensors.h"
 #include "causeway/tensor/operand.h"
 #include "causeway/tensor/shape_ops.h"
 #include "causeway/tensor/trace.h"
 
 namespace causeway::tensor {
 
-Step::Step(Function function, StepOptions options)
-    : context_(Context::current()), function_(std::move(function)), options_(std::move(options)) {}
+class Step::Implementation {
+ public:
+  Implementation(Function function, StepOptions options)
+      : context_(Context::current()), function_(std::move(function)), options_(std::move(options)) {}
 
-std::vector<StepArgument> Step::with_symbols(std::vector<StepArgument> arguments, SymbolBindings& bindings) const {
+  std::vector<Tensor> operator()(const std::vector<Tensor>& arguments);
+  const std::vector<Tensor>& run(const std::vector<Tensor>& arguments);
+  const std::vector<Tensor>& run_traced(const std::vector<Tensor>& arguments, std::vector<InstructionTime>& times);
+  Program& prepare(const std::vector<StepArgument>& arguments);
+  SymbolBindings sizes(const std::vector<StepArgument>& arguments) const;
+  Graph trace(const std::vector<StepArgument>& arguments) const;
+  const Graph& traced_graph(const std::vector<StepArgument>& arguments);
+  std::optional<NonFiniteValue> find_non_finite(const std::vector<Tensor>& arguments);
+  std::vector<double> run_timed(const std::vector<Tensor>& arguments);
+  const std::shared_ptr<Context>& context() const { return context_; }
+  void record_passes(PipelineTrace* trace) { pipeline_trace_ = trace; }
+
+ private:
+  struct Compiled {
+    Graph traced;
+    std::shared_ptr<Program> program;
+    std::vector<Tensor> captured;
+    std::vector<size_t> lower_halves;  // of which of them further inputs are
+    std::vector<TensorType> results;
+    size_t argument_count = 0;
+    std::map<SymbolBindings, std::vector<Tensor>> kept;  // run()'s results, by sizes
+  };
+  struct Call {
+    std::vector<void*> inputs;
+    std::vector<Tensor> results;
+    std::vector<void*> outputs;
+    SymbolBindings bindings;
+  };
+
+  // What tracing gives; the program is left out.
+  Compiled trace_function(const std::vector<StepArgument>& arguments) const;
+  Compiled& compiled_for(const std::vector<StepArgument>& arguments);
+  Compiled compile(const std::vector<StepArgument>& arguments);
+  // The traced graph with cast weights as inputs, which become captured.
+  Graph with_cast_weights(Compiled& compiled) const;
+  // With both halves of captured tensors that lie in halves.
+  Graph with_halves(Compiled& compiled, const Graph& graph) const;
+  std::vector<StepArgument> with_symbols(std::vector<StepArgument> arguments, SymbolBindings& bindings) const;
+  // Without results.
+  Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
+  // With the results that run() keeps.
+  Call prepare_kept_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
+  static void set_results(Call& call, std::vector<Tensor> results);
+  std::vector<Tensor> make_results(const Compiled& compiled, const SymbolBindings& bindings);
+
+  std::shared_ptr<Context> context_;
+  Function function_;
+  StepOptions options_;
+  PipelineTrace* pipeline_trace_ = nullptr;
+  std::map<std::string, Compiled> compiled_;  // by types and shardings of arguments
+};
+
+std::vector<StepArgument> Step::Implementation::with_symbols(std::vector<StepArgument> arguments,
+                                                             SymbolBindings& bindings) const {
   for (const StepOptions::SymbolicAxis& symbolic : options_.symbolic) {
     CAUSEWAY_CHECK(symbolic.argument < arguments.size() &&
                    symbolic.axis < arguments[symbolic.argument].type.shape.size());
@@ -39,7 +98,7 @@ std::vector<StepArgument> Step::with_symbols(std::vector<StepArgument> arguments
   return arguments;
 }
 
-Step::Compiled Step::trace_function(const std::vector<StepArgument>& arguments) const {
+Step::Implementation::Compiled Step::Implementation::trace_function(const std::vector<StepArgument>& arguments) const {
   const ContextScope context_scope(context_);
   Trace trace;
   Compiled compiled;
@@ -63,7 +122,7 @@ Step::Compiled Step::trace_function(const std::vector<StepArgument>& arguments) 
   return compiled;
 }
 
-Step::Compiled Step::compile(const std::vector<StepArgument>& arguments) {
+Step::Implementation::Compiled Step::Implementation::compile(const std::vector<StepArgument>& arguments) {
   Compiled compiled = trace_function(arguments);
   const bool casts = options_.casts != nullptr && options_.program.pipeline.mixed_precision.compute != DType::kF32;
   const Graph graph = casts ? with_cast_weights(compiled) : compiled.traced;
@@ -71,7 +130,7 @@ Step::Compiled Step::compile(const std::vector<StepArgument>& arguments) {
   return compiled;
 }
 
-Graph Step::with_halves(Compiled& compiled, const Graph& graph) const {
+Graph Step::Implementation::with_halves(Compiled& compiled, const Graph& graph) const {
   const size_t first = graph.inputs().size() - compiled.captured.size();
   std::vector<bool> split(graph.inputs().size());
   for (size_t i = 0; i < compiled.captured.size(); ++i) split[first + i] = compiled.captured[i].lies_in_halves();
@@ -80,7 +139,7 @@ Graph Step::with_halves(Compiled& compiled, const Graph& graph) const {
   return std::move(result.graph);
 }
 
-Graph Step::with_cast_weights(Compiled& compiled) const {
+Graph Step::Implementation::with_cast_weights(Compiled& compiled) const {
   const ContextScope context_scope(context_);
   const DType compute = options_.program.pipeline.mixed_precision.compute;
   CAUSEWAY_CHECK(context_->mesh().empty());
@@ -98,22 +157,13 @@ Graph Step::with_cast_weights(Compiled& compiled) const {
   return std::move(narrowed.graph);
 }
 
-Tensor CastTensors::cast(const Tensor& tensor, DType dtype, bool transposed) {
-  const auto [found, is_new] = entries_.try_emplace({tensor.state().get(), dtype, transposed});
-  if (is_new) {
-    const Tensor narrow = tensor::cast(tensor, dtype);
-    found->second = {tensor, transposed ? transpose(narrow) : narrow};
-  }
-  return found->second.cast;
-}
-
-Graph Step::trace(const std::vector<StepArgument>& arguments) const {
+Graph Step::Implementation::trace(const std::vector<StepArgument>& arguments) const {
   SymbolBindings bindings;
   Compiled compiled = trace_function(with_symbols(arguments, bindings));
   return with_halves(compiled, compiled.traced);
 }
 
-Step::Compiled& Step::compiled_for(const std::vector<StepArgument>& arguments) {
+Step::Implementation::Compiled& Step::Implementation::compiled_for(const std::vector<StepArgument>& arguments) {
   std::string key;
   for (const StepArgument& argument : arguments) key += argument.type.text() + argument.sharding.text() + ";";
   auto entry = compiled_.find(key);
@@ -121,23 +171,24 @@ Step::Compiled& Step::compiled_for(const std::vector<StepArgument>& arguments) {
   return entry->second;
 }
 
-Program& Step::prepare(const std::vector<StepArgument>& arguments) {
+Program& Step::Implementation::prepare(const std::vector<StepArgument>& arguments) {
   SymbolBindings bindings;
   return *compiled_for(with_symbols(arguments, bindings)).program;
 }
 
-SymbolBindings Step::sizes(const std::vector<StepArgument>& arguments) const {
+SymbolBindings Step::Implementation::sizes(const std::vector<StepArgument>& arguments) const {
   SymbolBindings bindings;
   with_symbols(arguments, bindings);
   return bindings;
 }
 
-const Graph& Step::traced_graph(const std::vector<StepArgument>& arguments) {
+const Graph& Step::Implementation::traced_graph(const std::vector<StepArgument>& arguments) {
   SymbolBindings bindings;
   return compiled_for(with_symbols(arguments, bindings)).traced;
 }
 
-Step::Call Step::prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled) {
+Step::Implementation::Call Step::Implementation::prepare_call(const std::vector<Tensor>& arguments,
+                                                              Compiled*& compiled) {
   const ContextScope context_scope(context_);
   // What was recorded eagerly is computed before the step updates tensors in place.
   if (Trace::current().is_eager() && !Trace::current().captured().empty()) Trace::current().flush();
@@ -161,7 +212,7 @@ Step::Call Step::prepare_call(const std::vector<Tensor>& arguments, Compiled*& c
   return call;
 }
 
-std::vector<Tensor> Step::make_results(const Compiled& compiled, const SymbolBindings& bindings) {
+std::vector<Tensor> Step::Implementation::make_results(const Compiled& compiled, const SymbolBindings& bindings) {
   const ContextScope context_scope(context_);
   std::vector<Tensor> results;
   for (const TensorType& type : compiled.results)
@@ -169,12 +220,13 @@ std::vector<Tensor> Step::make_results(const Compiled& compiled, const SymbolBin
   return results;
 }
 
-void Step::set_results(Call& call, std::vector<Tensor> results) {
+void Step::Implementation::set_results(Call& call, std::vector<Tensor> results) {
   call.results = std::move(results);
   for (const Tensor& result : call.results) call.outputs.push_back(result.buffer().data());
 }
 
-Step::Call Step::prepare_kept_call(const std::vector<Tensor>& arguments, Compiled*& compiled) {
+Step::Implementation::Call Step::Implementation::prepare_kept_call(const std::vector<Tensor>& arguments,
+                                                                   Compiled*& compiled) {
   Call call = prepare_call(arguments, compiled);
   const auto [kept, first] = compiled->kept.try_emplace(call.bindings);
   if (first) kept->second = make_results(*compiled, call.bindings);
@@ -182,21 +234,22 @@ Step::Call Step::prepare_kept_call(const std::vector<Tensor>& arguments, Compile
   return call;
 }
 
-const std::vector<Tensor>& Step::run(const std::vector<Tensor>& arguments) {
+const std::vector<Tensor>& Step::Implementation::run(const std::vector<Tensor>& arguments) {
   Compiled* compiled = nullptr;
   const Call call = prepare_kept_call(arguments, compiled);
   compiled->program->run_recorded(call.inputs, call.outputs, call.bindings);
   return compiled->kept.at(call.bindings);
 }
 
-const std::vector<Tensor>& Step::run_traced(const std::vector<Tensor>& arguments, std::vector<InstructionTime>& times) {
+const std::vector<Tensor>& Step::Implementation::run_traced(const std::vector<Tensor>& arguments,
+                                                            std::vector<InstructionTime>& times) {
   Compiled* compiled = nullptr;
   const Call call = prepare_kept_call(arguments, compiled);
   times = compiled->program->run_traced(call.inputs, call.outputs, call.bindings);
   return compiled->kept.at(call.bindings);
 }
 
-std::vector<Tensor> Step::operator()(const std::vector<Tensor>& arguments) {
+std::vector<Tensor> Step::Implementation::operator()(const std::vector<Tensor>& arguments) {
   Compiled* compiled = nullptr;
   Call call = prepare_call(arguments, compiled);
   set_results(call, make_results(*compiled, call.bindings));
@@ -204,18 +257,46 @@ std::vector<Tensor> Step::operator()(const std::vector<Tensor>& arguments) {
   return std::move(call.results);
 }
 
-std::vector<double> Step::run_timed(const std::vector<Tensor>& arguments) {
+std::vector<double> Step::Implementation::run_timed(const std::vector<Tensor>& arguments) {
   Compiled* compiled = nullptr;
   Call call = prepare_call(arguments, compiled);
   set_results(call, make_results(*compiled, call.bindings));
   return compiled->program->run_timed(call.inputs, call.outputs, call.bindings);
 }
 
-std::optional<NonFiniteValue> Step::find_non_finite(const std::vector<Tensor>& arguments) {
+std::optional<NonFiniteValue> Step::Implementation::find_non_finite(const std::vector<Tensor>& arguments) {
   Compiled* compiled = nullptr;
   Call call = prepare_call(arguments, compiled);
   set_results(call, make_results(*compiled, call.bindings));
   return compiled->program->run_and_find_non_finite(call.inputs, call.outputs, call.bindings);
 }
+
+Step::Step(Function function, StepOptions options)
+    : implementation_(std::make_unique<Implementation>(std::move(function), std::move(options))) {}
+Step::Step(Step&&) noexcept = default;
+Step& Step::operator=(Step&&) noexcept = default;
+Step::~Step() = default;
+
+std::vector<Tensor> Step::operator()(const std::vector<Tensor>& arguments) { return (*implementation_)(arguments); }
+const std::vector<Tensor>& Step::run(const std::vector<Tensor>& arguments) { return implementation_->run(arguments); }
+const std::vector<Tensor>& Step::run_traced(const std::vector<Tensor>& arguments, std::vector<InstructionTime>& times) {
+  return implementation_->run_traced(arguments, times);
+}
+Program& Step::prepare(const std::vector<StepArgument>& arguments) { return implementation_->prepare(arguments); }
+SymbolBindings Step::sizes(const std::vector<StepArgument>& arguments) const {
+  return implementation_->sizes(arguments);
+}
+Graph Step::trace(const std::vector<StepArgument>& arguments) const { return implementation_->trace(arguments); }
+const Graph& Step::traced_graph(const std::vector<StepArgument>& arguments) {
+  return implementation_->traced_graph(arguments);
+}
+std::optional<NonFiniteValue> Step::find_non_finite(const std::vector<Tensor>& arguments) {
+  return implementation_->find_non_finite(arguments);
+}
+std::vector<double> Step::run_timed(const std::vector<Tensor>& arguments) {
+  return implementation_->run_timed(arguments);
+}
+const std::shared_ptr<Context>& Step::context() const { return implementation_->context(); }
+void Step::record_passes(PipelineTrace* trace) { implementation_->record_passes(trace); }
 
 }  // namespace causeway::tensor

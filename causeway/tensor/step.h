@@ -2,38 +2,28 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "causeway/program/non_finite_value.h"
 #include "causeway/program/program_options.h"
 #include "causeway/tensor/tensor.h"
 
+namespace causeway::passes {
+struct PipelineTrace;
+}
 namespace causeway::program {
 class Context;
 class Program;
 struct InstructionTime;
+struct NonFiniteValue;
 }  // namespace causeway::program
 
 namespace causeway::tensor {
 
-// Tensors in other types, made when they are first asked for.
-class CastTensors {
- public:
-  // The two axes of a matrix may be `transposed`. What is new is computed when the first that is new is read.
-  Tensor cast(const Tensor& tensor, DType dtype, bool transposed);
-
- private:
-  struct Entry {
-    Tensor source, cast;  // the source is kept, so that no other has its state
-  };
-  std::map<std::tuple<const TensorState*, DType, bool>, Entry> entries_;
-};
+class CastTensors;  // cast_tensors.h
 
 struct StepOptions {
   ProgramOptions program = {};
@@ -68,6 +58,9 @@ class Step {
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& arguments)>;
   // Belongs to the thread's current context, and is traced and run in it whatever is current then.
   explicit Step(Function function, StepOptions options = {});
+  Step(Step&&) noexcept;
+  Step& operator=(Step&&) noexcept;
+  ~Step();
 
   // Runs the program for arguments of these types, tracing and compiling it when they are new. Throws
   // Error(kInvalidArgument) when a size does not fit its symbolic axis, or an argument is of another context.
@@ -93,48 +86,13 @@ class Step {
   std::optional<NonFiniteValue> find_non_finite(const std::vector<Tensor>& arguments);
   // Runs and returns the seconds each kernel of the program took, in the order of its kernel_reports().
   std::vector<double> run_timed(const std::vector<Tensor>& arguments);
-  const std::shared_ptr<Context>& context() const { return context_; }
+  const std::shared_ptr<Context>& context() const;
   // Records of the passes, for the next program that is compiled.
-  void record_passes(PipelineTrace* trace) { pipeline_trace_ = trace; }
+  void record_passes(PipelineTrace* trace);
 
  private:
-  struct Compiled {
-    Graph traced;
-    std::shared_ptr<Program> program;
-    std::vector<Tensor> captured;
-    std::vector<size_t> lower_halves;  // of which of them further inputs are
-    std::vector<TensorType> results;
-    size_t argument_count = 0;
-    std::map<SymbolBindings, std::vector<Tensor>> kept;  // run()'s results, by sizes
-  };
-  struct Call {
-    std::vector<void*> inputs;
-    std::vector<Tensor> results;
-    std::vector<void*> outputs;
-    SymbolBindings bindings;
-  };
-
-  // What tracing gives; the program is left out.
-  Compiled trace_function(const std::vector<StepArgument>& arguments) const;
-  Compiled& compiled_for(const std::vector<StepArgument>& arguments);
-  Compiled compile(const std::vector<StepArgument>& arguments);
-  // The traced graph with cast weights as inputs, which become captured.
-  Graph with_cast_weights(Compiled& compiled) const;
-  // With both halves of captured tensors that lie in halves.
-  Graph with_halves(Compiled& compiled, const Graph& graph) const;
-  std::vector<StepArgument> with_symbols(std::vector<StepArgument> arguments, SymbolBindings& bindings) const;
-  // Without results.
-  Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
-  // With the results that run() keeps.
-  Call prepare_kept_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
-  static void set_results(Call& call, std::vector<Tensor> results);
-  std::vector<Tensor> make_results(const Compiled& compiled, const SymbolBindings& bindings);
-
-  std::shared_ptr<Context> context_;
-  Function function_;
-  StepOptions options_;
-  PipelineTrace* pipeline_trace_ = nullptr;
-  std::map<std::string, Compiled> compiled_;  // by types and shardings of arguments
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
 };
 
 }  // namespace causeway::tensor

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/passes/gradient.h"
 #include "causeway/program/memory_plan.h"
 #include "causeway/tensor/halves.h"

@@ -1,6 +1,7 @@
 #include "causeway/tensor/user_kernel_op.h"
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/user_kernel.h"
 #include "causeway/tensor/trace.h"
 

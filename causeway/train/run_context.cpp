@@ -10,6 +10,7 @@
 #include "causeway/communicator/mpi_communicator.h"
 #include "causeway/communicator/mpi_launch.h"
 #include "causeway/device/open_device.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::train {
 namespace {

@@ -11,6 +11,7 @@
 #include "causeway/codegen/compile/kernel_resources.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/cpu/cpu_module.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::codegen {
 namespace {

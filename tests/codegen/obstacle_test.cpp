@@ -10,6 +10,7 @@
 #include "causeway/codegen/kernel.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/random_graph/random_graph.h"
 
 namespace causeway::codegen {
@@ -19,8 +20,8 @@ using testing::HasSubstr;
 
 bool is_expandable(const Graph& graph, Value value) {
   const Op op = graph.node(value).op;
-  return is_elementwise(op) || op_info(op).kind == OpKind::kMovement || op == Op::kIota || op == Op::kRandomBits ||
-         op == Op::kGather;
+  return is_elementwise(op) || op_info(op).kind == OpKind::kMovement || op == "iota"_op || op == "random_bits"_op ||
+         op == "gather"_op;
 }
 
 bool is_reduction(const Graph& graph, Value value) { return op_info(graph.node(value).op).kind == OpKind::kReduce; }
@@ -38,7 +39,7 @@ std::optional<KernelRequest> random_request(const Graph& graph, std::mt19937_64&
   KernelRequest request;
   const Value first = pick();
   const Dim count = element_count(graph.shape(first));
-  if (graph.node(first).op == Op::kDot) {
+  if (graph.node(first).op == "dot"_op) {
     request.kind = KernelKind::kDot;
   } else if (is_reduction(graph, first) && reduces_last_axis(graph, first)) {
     request.rows = count;
@@ -64,7 +65,7 @@ std::optional<KernelRequest> random_request(const Graph& graph, std::mt19937_64&
   for (size_t i = 0; i < graph.nodes().size(); ++i)
     for (size_t output = 0; output < graph.nodes()[i].outputs.size(); ++output) {
       const Value value{static_cast<int32_t>(i), static_cast<int32_t>(output)};
-      if (graph.nodes()[i].op != Op::kConstant && (!is_expandable(graph, value) || random() % 4 == 0))
+      if (graph.nodes()[i].op != "constant"_op && (!is_expandable(graph, value) || random() % 4 == 0))
         materialized.insert(value);
     }
   for (const Value member : request.members) {

@@ -10,6 +10,7 @@
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/gpu/attention_geometry.h"
 #include "causeway/codegen/gpu/gemm_geometry.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/kernels/gpu/attention_tile_layout.h"
 
 namespace causeway::codegen {

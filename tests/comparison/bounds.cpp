@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::bounds {
 
 using namespace graph;

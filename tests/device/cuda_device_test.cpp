@@ -13,6 +13,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/device/cuda/cuda_driver.h"
+#include "causeway/device/gpu_architecture.h"
 #include "tests/device/gpu_stand_in_library.h"
 #include "tests/fixtures/temporary_directory.h"
 

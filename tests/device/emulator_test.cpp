@@ -12,6 +12,7 @@
 #include "causeway/base/error.h"
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/emulator/emulator_device.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::device {
 

@@ -7,6 +7,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/graph/user_kernel.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::graph {
 namespace {
@@ -33,7 +34,7 @@ void change(std::shared_ptr<const UserKernelSpec>& value) { value = std::make_sh
 Graph graph_with(const Attributes& attributes) {
   Graph graph;
   const Value x = graph.add_input("x", {DType::kF32, {}});
-  graph.outputs = {graph.add(Op::kNeg, {x}, attributes)};
+  graph.outputs = {graph.add("neg"_op, {x}, attributes)};
   return graph;
 }
 
@@ -115,7 +116,7 @@ TEST(Attributes, TextKeepsTheSignOfZero) {
   attributes.start = {1};
   attributes.limit = {0};
   attributes.value = -0.0;
-  graph.outputs = {graph.add(Op::kPad, {x}, attributes)};
+  graph.outputs = {graph.add("pad"_op, {x}, attributes)};
   const std::string text = print_graph(graph);
   EXPECT_NE(text.find("value=-0"), std::string::npos) << text;
   EXPECT_TRUE(std::signbit(parse_graph(text).node(graph.outputs[0]).attributes.value));

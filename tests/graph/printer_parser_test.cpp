@@ -6,6 +6,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/random_graph/random_graph.h"
 
 namespace causeway::graph {
@@ -74,7 +75,7 @@ TEST(Printer, AwkwardNamesAndNumbers) {
                              -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     Attributes attributes;
     attributes.value = value;
-    graph.add(Op::kConstant, {}, attributes);
+    graph.add("constant"_op, {}, attributes);
   }
   // Attributes that an op does not read are kept as well.
   Attributes odd;
@@ -88,7 +89,7 @@ TEST(Printer, AwkwardNamesAndNumbers) {
   spec.has_block_map = true;
   odd.attention = std::make_shared<AttentionSpec>(spec);
   graph.set_backward(true);
-  graph.outputs = {graph.add(Op::kNeg, {graph.inputs()[0]}, odd)};
+  graph.outputs = {graph.add("neg"_op, {graph.inputs()[0]}, odd)};
   expect_round_trip(graph);
 }
 

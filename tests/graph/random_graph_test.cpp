@@ -9,6 +9,7 @@
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/printer.h"
 #include "tests/comparison/bounds.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::graph {
 namespace {
@@ -65,8 +66,8 @@ TEST(RandomGraph, HoldsWhatTheOptionsPromise) {
     several_consumers += static_cast<int>(std::count_if(uses.begin(), uses.end(), [](int count) { return count > 1; }));
   }
   for (const OpInfo& info : all_ops()) {
-    if (info.op == Op::kScaledDot || info.op == Op::kLinearCrossEntropy || info.op == Op::kAttentionGradient ||
-        info.op == Op::kAttentionBlockMap || info.op == Op::kUserKernel || info.op == Op::kConstrainSharding ||
+    if (info.op == "scaled_dot"_op || info.op == "linear_cross_entropy"_op || info.op == "attention_gradient"_op ||
+        info.op == "attention_block_map"_op || info.op == "user_kernel"_op || info.op == "constrain_sharding"_op ||
         info.kind == OpKind::kCollective || info.kind == OpKind::kMessage)
       continue;
     EXPECT_TRUE(seen.contains(info.op)) << info.name;

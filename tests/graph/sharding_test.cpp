@@ -6,6 +6,7 @@
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::graph {
 namespace {
@@ -81,10 +82,10 @@ TEST(Sharding, CollectivesOfEveryRank) {
     attributes.count = count;
     graph.outputs.push_back(graph.add(op, {x}, attributes));
   };
-  add(Op::kAllReduce, "tp", 2);
-  add(Op::kAllGather, "fsdp", 3);
-  add(Op::kReduceScatter, "fsdp", 3);
-  add(Op::kAllToAll, "fsdp", 3);
+  add("all_reduce"_op, "tp", 2);
+  add("all_gather"_op, "fsdp", 3);
+  add("reduce_scatter"_op, "fsdp", 3);
+  add("all_to_all"_op, "fsdp", 3);
   EXPECT_EQ(shape_text(graph.shape(graph.outputs[1])), "[3, 3, 2]");
   std::vector<std::vector<HostTensor>> inputs;
   for (int rank = 0; rank < 6; ++rank) {
@@ -109,7 +110,7 @@ TEST(Sharding, ATextOfAGraphCarriesIt) {
   Attributes gather;
   gather.group = "tp";
   gather.count = 2;
-  graph.outputs = {graph.add(Op::kConstrainSharding, {x}, attributes), graph.add(Op::kAllGather, {x}, gather)};
+  graph.outputs = {graph.add("constrain_sharding"_op, {x}, attributes), graph.add("all_gather"_op, {x}, gather)};
   const std::string text = print_graph(graph);
   EXPECT_NE(text.find("sharding=\"tp,-\""), std::string::npos) << text;
   EXPECT_TRUE(structurally_equal(parse_graph(text), graph)) << text;

@@ -8,6 +8,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/graph.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 

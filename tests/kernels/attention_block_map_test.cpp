@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "causeway/graph/interpreter.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/printer.h"
 #include "causeway/kernels/mask_ranges.h"
 #include "tests/device/device_under_test.h"

@@ -14,9 +14,11 @@
 #include <vector>
 
 #include "causeway/device/emulator/emulator_device.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/graph/interpreter.h"
 #include "tests/comparison/bounds.h"
 #include "tests/device/device_under_test.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/attention_specs.h"
 #include "tests/program/program_runner.h"
 
@@ -92,7 +94,7 @@ std::shared_ptr<const Graph> one(bool captures_slopes, int64_t heads) {
 std::shared_ptr<const Graph> soft_capped_gradient(double cap) {
   ScalarFunction f = scalar_function(true);
   const Builder b(f.graph);
-  const Value bent = f.graph.add(Op::kTanh, {b.scale(f.in[4], 1 / cap)});
+  const Value bent = f.graph.add("tanh"_op, {b.scale(f.in[4], 1 / cap)});
   return finish(f, b.sub(b.constant(DType::kF32, {}, 1), b.mul(bent, bent)));
 }
 
@@ -111,14 +113,14 @@ std::shared_ptr<const Graph> document_mask(int64_t batch, int64_t length) {
   const Builder b(f.graph);
   const Value row = b.gather(documents, f.in[0], 0);
   const Value same = b.equal(b.gather(row, f.in[2], 0), b.gather(row, f.in[3], 0));
-  return finish(f, f.graph.add(Op::kAnd, {same, b.less_equal(f.in[3], f.in[2])}));
+  return finish(f, f.graph.add("and"_op, {same, b.less_equal(f.in[3], f.in[2])}));
 }
 // Causal, but the first keys are seen by all.
 std::shared_ptr<const Graph> prefix_mask(int64_t prefix) {
   ScalarFunction f = scalar_function(false);
   const Builder b(f.graph);
   const Value first = b.less(f.in[3], b.constant(DType::kI32, {}, static_cast<double>(prefix)));
-  return finish(f, f.graph.add(Op::kOr, {first, b.less_equal(f.in[3], f.in[2])}));
+  return finish(f, f.graph.add("or"_op, {first, b.less_equal(f.in[3], f.in[2])}));
 }
 
 // Outputs: out, lse and, with the gradient, dq, dk, dv.
@@ -156,7 +158,7 @@ Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>
     Attributes attributes;
     attributes.attention = spec;
     attributes.shape = {c.batch, c.heads, c.queries, c.keys};
-    map.push_back(graph.add(Op::kAttentionBlockMap, captured, attributes));
+    map.push_back(graph.add("attention_block_map"_op, captured, attributes));
   }
   const auto inputs = [&](std::vector<Value> first) {
     first.insert(first.end(), map.begin(), map.end());
@@ -166,7 +168,7 @@ Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>
   Attributes forward;
   forward.attention = spec;
   forward.tf32 = c.tf32;
-  const Value out = graph.add(Op::kAttention, inputs({q, k, v}), forward);
+  const Value out = graph.add("attention"_op, inputs({q, k, v}), forward);
   const Value lse{out.node, 1};
   if (!c.has_gradient) {
     graph.outputs = {out, lse};
@@ -179,7 +181,7 @@ Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>
   Attributes backward;
   backward.attention = backward_spec;
   backward.tf32 = c.tf32;
-  const Value dq = graph.add(Op::kAttentionGradient, inputs({q, k, v, dout, lse, delta}), backward);
+  const Value dq = graph.add("attention_gradient"_op, inputs({q, k, v, dout, lse, delta}), backward);
   graph.outputs = {out, lse, dq, {dq.node, 1}, {dq.node, 2}};
   return graph;
 }

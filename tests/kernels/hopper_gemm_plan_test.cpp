@@ -13,6 +13,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/gpu/gemm_geometry.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::codegen {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/model/family.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/model/model_test_support.h"
 
 namespace causeway::model {
@@ -216,7 +217,7 @@ TEST_P(EveryFamily, DropoutNeedsAKeyAndIsDecidedByIt) {
   std::vector<int64_t> streams;
   const Graph graph = trace_graph(with_key, {tokens, random_key(5, 1)});
   for (const Node& node : graph.nodes()) {
-    if (node.op != Op::kRandomBits) continue;
+    if (node.op != "random_bits"_op) continue;
     ++draws[node.scope];
     streams.push_back(node.attributes.stream);
   }
@@ -237,7 +238,7 @@ TEST_P(EveryFamily, EveryGemmIsOfTwoMatrices) {
   int dots = 0;
   const Graph graph = trace_graph(function, {integers(some_tokens(8, 1), {2, 4})});
   for (const Node& node : graph.nodes()) {
-    if (node.op != Op::kDot) continue;
+    if (node.op != "dot"_op) continue;
     ++dots;
     EXPECT_EQ(node.outputs.front().shape.size(), 2u) << node.scope;
   }

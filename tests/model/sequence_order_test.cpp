@@ -6,6 +6,7 @@
 #include "causeway/base/error.h"
 #include "causeway/passes/attended_pairs.h"
 #include "causeway/tensor/ops.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/model/model_test_support.h"
 
 namespace causeway::model {
@@ -55,7 +56,7 @@ double pairs(const MaskFunction& mask, int64_t length, int64_t first, int64_t qu
   const Graph graph = trace_graph(function, {Tensor::uninitialized({1, queries, 1, 8}, DType::kF32),
                                              Tensor::uninitialized({1, length, 1, 8}, DType::kF32)});
   for (const Node& node : graph.nodes()) {
-    if (node.op != Op::kAttention) continue;
+    if (node.op != "attention"_op) continue;
     const passes::AttendedPairs counted =
         passes::count_attended_pairs(*node.attributes.attention, 1, 1, queries, length);
     EXPECT_FALSE(counted.sampled);

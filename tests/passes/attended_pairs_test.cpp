@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/attention_specs.h"
 
 namespace causeway::passes {
@@ -75,7 +76,7 @@ TEST(AttendedPairs, AreCountedInASampleWhereTheBoundaryIsTooLong) {
   // Every second key: 4 of 8 at each query.
   const AttentionSpec spec = spec_of([](const Builder& build, const ScalarFunction& f, Value) {
     const Value sum = build.add(f.in[2], f.in[3]);
-    return build.equal(build.graph().add(Op::kRem, {sum, integer(build, 2)}), integer(build, 0));
+    return build.equal(build.graph().add("rem"_op, {sum, integer(build, 2)}), integer(build, 0));
   });
   expect_exactly(count_attended_pairs(spec, 1, 1, 256, 256), 256 * 128);
   const AttendedPairs pairs = count_attended_pairs(spec, 1, 1, 16384, 16384);
@@ -117,16 +118,16 @@ TEST(AttendedPairs, WhatDataDecidesIsBoundedByWhatItDoesNot) {
   };
   expect(count(same_document), 0, all);
   const auto both = [](const Builder& build, const ScalarFunction& f, Value documents) {
-    return build.graph().add(Op::kAnd, {causal(build, f), same_document(build, f, documents)});
+    return build.graph().add("and"_op, {causal(build, f), same_document(build, f, documents)});
   };
   expect(count(both), 0, causal_pairs(length));
   expect(count([&](const Builder& build, const ScalarFunction& f, Value documents) {
-           return build.graph().add(Op::kOr, {same_document(build, f, documents), causal(build, f)});
+           return build.graph().add("or"_op, {same_document(build, f, documents), causal(build, f)});
          }),
          causal_pairs(length), all);
   // not (causal and document), by xor and by comparison with false.
   expect(count([&](const Builder& build, const ScalarFunction& f, Value documents) {
-           return build.graph().add(Op::kXor, {both(build, f, documents), truth(build, 1)});
+           return build.graph().add("xor"_op, {both(build, f, documents), truth(build, 1)});
          }),
          all - causal_pairs(length), all);
   expect(count([&](const Builder& build, const ScalarFunction& f, Value documents) {
@@ -151,7 +152,7 @@ TEST(AttendedPairs, WhatDataDecidesIsBoundedByWhatItDoesNot) {
          causal_pairs(length), causal_pairs(length));
   expect(count([&](const Builder& build, const ScalarFunction& f, Value documents) {
            const Value never = build.less(f.in[3], integer(build, 0));
-           return build.graph().add(Op::kAnd, {never, same_document(build, f, documents)});
+           return build.graph().add("and"_op, {never, same_document(build, f, documents)});
          }),
          0, 0);
 }

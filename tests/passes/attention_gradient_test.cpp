@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "causeway/passes/attention_gradient_rule.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/attention_specs.h"
 #include "tests/passes/gradient_check.h"
 
@@ -14,7 +15,7 @@ GraphFunction attention(std::shared_ptr<const AttentionSpec> spec) {
   return [spec](const Builder& b, const Values& x) {
     Attributes attributes;
     attributes.attention = spec;
-    const Value out = b.graph().add(Op::kAttention, x, attributes);
+    const Value out = b.graph().add("attention"_op, x, attributes);
     return Values{out, {out.node, 1}};
   };
 }
@@ -71,7 +72,7 @@ TEST(AttentionGradient, ScoreDerivativeKeepsTheInputs) {
   ASSERT_EQ(derivative->inputs().size(), score->inputs().size());
   // d (s + slope_h * (j - i)) / ds = 1.
   const Node& result = derivative->node(derivative->outputs[0]);
-  EXPECT_EQ(result.op, Op::kConstant);
+  EXPECT_EQ(result.op, "constant"_op);
   EXPECT_EQ(result.attributes.value, 1);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "causeway/passes/builder.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::passes {
 
@@ -26,7 +27,7 @@ inline std::shared_ptr<const Graph> finish(ScalarFunction& f, Value output) {
 
 inline std::shared_ptr<const Graph> causal_mask() {
   ScalarFunction f = scalar_function(false);
-  return finish(f, f.graph.add(Op::kLe, {f.in[3], f.in[2]}));
+  return finish(f, f.graph.add("le"_op, {f.in[3], f.in[2]}));
 }
 
 // i - j < window * (h + 1), causal: each head its own window.
@@ -36,7 +37,7 @@ inline std::shared_ptr<const Graph> window_mask_by_head(int64_t window) {
   const Value heads = b.add(f.in[1], b.constant(DType::kI32, {}, 1));
   const Value near =
       b.less(b.sub(f.in[2], f.in[3]), b.mul(heads, b.constant(DType::kI32, {}, static_cast<double>(window))));
-  return finish(f, f.graph.add(Op::kAnd, {near, b.less_equal(f.in[3], f.in[2])}));
+  return finish(f, f.graph.add("and"_op, {near, b.less_equal(f.in[3], f.in[2])}));
 }
 
 // i - j < window, causal.
@@ -44,14 +45,14 @@ inline std::shared_ptr<const Graph> window_mask(int64_t window) {
   ScalarFunction f = scalar_function(false);
   const Builder b(f.graph);
   const Value near = b.less(b.sub(f.in[2], f.in[3]), b.constant(DType::kI32, {}, static_cast<double>(window)));
-  return finish(f, f.graph.add(Op::kAnd, {near, b.less_equal(f.in[3], f.in[2])}));
+  return finish(f, f.graph.add("and"_op, {near, b.less_equal(f.in[3], f.in[2])}));
 }
 
 // cap * tanh(s / cap).
 inline std::shared_ptr<const Graph> soft_capped_score(double cap) {
   ScalarFunction f = scalar_function(true);
   const Builder b(f.graph);
-  return finish(f, b.scale(f.graph.add(Op::kTanh, {b.scale(f.in[4], 1 / cap)}), cap));
+  return finish(f, b.scale(f.graph.add("tanh"_op, {b.scale(f.in[4], 1 / cap)}), cap));
 }
 
 // s + slopes[h] * (j - i), slopes captured.

@@ -5,6 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter.h"
+#include "causeway/graph/op.h"
 #include "causeway/passes/builder.h"
 #include "causeway/passes/constant_folding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"

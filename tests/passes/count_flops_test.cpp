@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "causeway/device/preferred_sizes.h"
 #include "causeway/passes/pipeline.h"
+#include "causeway/passes/recompute.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/small_model.h"
 
 namespace causeway::passes {
@@ -46,14 +49,14 @@ TEST(CountFlops, ByOperand) {
   const SmallModel model = small_model(1, 32, 16, 48);
   PipelineOptions options;
   options.tf32_gemms = true;
-  const FlopCount tf32 = count_flops(run_pipeline(model.graph, options, {}));
+  const FlopCount tf32 = count_flops(run_pipeline(model.graph, options, preferred_sizes_of_processors()));
   EXPECT_EQ(tf32.by_operand, (std::map<std::string, double>{{"tf32", tf32.total()}}));
   options = {};
   options.mixed_precision.compute = DType::kBF16;
-  const FlopCount bf16 = count_flops(run_pipeline(model.graph, options, {}));
+  const FlopCount bf16 = count_flops(run_pipeline(model.graph, options, preferred_sizes_of_processors()));
   EXPECT_EQ(bf16.by_operand, (std::map<std::string, double>{{"bf16", bf16.total()}}));
   options.fp8_gemms = Fp8Scales::kTensor;
-  const FlopCount fp8 = count_flops(run_pipeline(model.graph, options, {}));
+  const FlopCount fp8 = count_flops(run_pipeline(model.graph, options, preferred_sizes_of_processors()));
   EXPECT_GT(fp8.by_operand.at("fp8"), 0);
   EXPECT_GT(fp8.by_operand.at("bf16"), 14 * fp8.attended_pairs * 16);  // attention and the output layer
   EXPECT_EQ(fp8.by_operand.at("fp8") + fp8.by_operand.at("bf16"), fp8.total());
@@ -65,10 +68,10 @@ TEST(CountFlops, OfAMaskThatDataDecidesAreAtMostThoseOfTheRest) {
     const Value ids = f.graph.add_input("documents", {DType::kI32, {4}});
     const Builder scalar(f.graph);
     Value mask = scalar.constant(DType::kBool, {}, 1);
-    if (causal) mask = f.graph.add(Op::kAnd, {mask, scalar.less_equal(f.in[3], f.in[2])});
+    if (causal) mask = f.graph.add("and"_op, {mask, scalar.less_equal(f.in[3], f.in[2])});
     if (documents) {
       const Value same = scalar.equal(scalar.gather(ids, f.in[2], 0), scalar.gather(ids, f.in[3], 0));
-      mask = f.graph.add(Op::kAnd, {mask, same});
+      mask = f.graph.add("and"_op, {mask, same});
     }
     auto spec = std::make_shared<AttentionSpec>();
     spec->mask = finish(f, mask);
@@ -78,7 +81,7 @@ TEST(CountFlops, OfAMaskThatDataDecidesAreAtMostThoseOfTheRest) {
     inputs.push_back(graph.add_input("documents", {DType::kI32, {4}}));
     Attributes attributes;
     attributes.attention = spec;
-    graph.outputs = {graph.add(Op::kAttention, inputs, attributes)};
+    graph.outputs = {graph.add("attention"_op, inputs, attributes)};
     return count_flops(graph);
   };
   EXPECT_EQ(flops(false, false).forward, 4 * 16 * 8);

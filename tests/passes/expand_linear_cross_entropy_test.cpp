@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "causeway/passes/builder.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/same_values.h"
 
 namespace causeway::passes {
@@ -28,7 +29,7 @@ Loss make_loss(const Dim& tokens, int64_t count, int64_t vocabulary, const std::
   const Value token_weights = input("token_weights", DType::kF32, {tokens}, {count}, 0, 1);
   Attributes attributes;
   attributes.value = softcap;
-  const Value first = loss.graph.add(Op::kLinearCrossEntropy, {x, weight, targets, token_weights}, attributes);
+  const Value first = loss.graph.add("linear_cross_entropy"_op, {x, weight, targets, token_weights}, attributes);
   for (const int32_t output : outputs) loss.graph.outputs.push_back({first.node, output});
   return loss;
 }
@@ -37,7 +38,7 @@ Loss make_loss(const Dim& tokens, int64_t count, int64_t vocabulary, const std::
 std::vector<int64_t> chunk_rows(const Graph& graph) {
   std::vector<int64_t> rows;
   for (const Node& node : graph.nodes())
-    if (node.op == Op::kDot && node.attributes.transpose_b) rows.push_back(node.outputs[0].shape[0].constant());
+    if (node.op == "dot"_op && node.attributes.transpose_b) rows.push_back(node.outputs[0].shape[0].constant());
   return rows;
 }
 
@@ -93,7 +94,7 @@ TEST(ExpandLinearCrossEntropy, FinishesAChunkBeforeTheNext) {
   // Everything that reads a chunk's logits or something as large stands before the next chunk's logits.
   std::vector<size_t> starts;
   for (size_t i = 0; i < graph.nodes().size(); ++i)
-    if (graph.nodes()[i].op == Op::kDot && graph.nodes()[i].attributes.transpose_b) starts.push_back(i);
+    if (graph.nodes()[i].op == "dot"_op && graph.nodes()[i].attributes.transpose_b) starts.push_back(i);
   ASSERT_EQ(starts.size(), 4u);
   const auto chunk_of = [&](size_t index) {
     return std::upper_bound(starts.begin(), starts.end(), index) - starts.begin();
@@ -109,7 +110,7 @@ TEST(ExpandLinearCrossEntropy, ComputesWhatIsUsedOnly) {
     const Loss loss = make_loss(20, 20, 9, outputs);
     const Graph graph = expand_linear_cross_entropy(loss.graph, {});
     expect_same_values(loss.graph, graph, loss.inputs, {}, bounds::kInterpreted);
-    return std::count_if(graph.nodes().begin(), graph.nodes().end(), [](const Node& n) { return n.op == Op::kDot; });
+    return std::count_if(graph.nodes().begin(), graph.nodes().end(), [](const Node& n) { return n.op == "dot"_op; });
   };
   EXPECT_EQ(dots({0}), 1);
   EXPECT_EQ(dots({0, 1}), 2);

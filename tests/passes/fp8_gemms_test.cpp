@@ -4,19 +4,22 @@
 
 #include <cmath>
 
+#include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/mixed_precision.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/same_values.h"
 #include "tests/passes/small_model.h"
 
 namespace causeway::passes {
 namespace {
 
-constexpr PreferredSizes kNoBlocks = {}, kBlocks = {.f8_blocks = true};
+constexpr PreferredSizes kNoBlocks = {.f8_multiple = 16}, kBlocks = {.f8_multiple = 16, .f8_blocks = true};
 
-Graph narrowed(const SmallModel& model, Fp8Scales scales = Fp8Scales::kTensor, const PreferredSizes& sizes = {}) {
+Graph narrowed(const SmallModel& model, Fp8Scales scales = Fp8Scales::kTensor,
+               const PreferredSizes& sizes = kNoBlocks) {
   const Graph graph = fp8_gemms(mixed_precision(model.graph, {DType::kBF16, DType::kF32}), scales, sizes);
   graph.verify("fp8_gemms");
   return graph;
@@ -30,7 +33,7 @@ TEST(Fp8Gemms, GradientsHaveTheWiderRange) {
   int64_t forward = 0, backward = 0;
   for (size_t i = 0; i < needed.size(); ++i) {
     const Node& node = graph.nodes()[i];
-    if (!needed[i] || node.op != Op::kDot) continue;
+    if (!needed[i] || node.op != "dot"_op) continue;
     ++(node.backward ? backward : forward);
     const DType a = graph.dtype(node.inputs[0]), b = graph.dtype(node.inputs[1]);
     EXPECT_FALSE(node.attributes.transpose_a);
@@ -58,7 +61,7 @@ TEST(Fp8Gemms, BlocksHaveScalesOfTheirOwn) {
   for (size_t i = 0; i < needed.size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (!needed[i]) continue;
-    if (node.op != Op::kScaledDot) continue;
+    if (node.op != "scaled_dot"_op) continue;
     ++(node.backward ? backward : forward);
     const auto shares = [&](size_t operand) {
       return graph.shape(node.inputs[operand + 2])[1] != graph.shape(node.inputs[operand])[0];
@@ -78,7 +81,7 @@ TEST(Fp8Gemms, BlocksWithoutKernelsAreTheSameNumbersInBf16) {
   const SmallModel model = small_model(1, 128, 128, 256);
   const Graph blocks = narrowed(model, Fp8Scales::kBlock, kBlocks),
               wide = narrowed(model, Fp8Scales::kBlock, kNoBlocks);
-  for (const Node& node : wide.nodes()) EXPECT_NE(node.op, Op::kScaledDot);
+  for (const Node& node : wide.nodes()) EXPECT_NE(node.op, "scaled_dot"_op);
   const auto values = [&](const Graph& graph) { return interpret(graph, model.inputs, {}, Rounding::kRounded); };
   const std::vector<HostTensor> expected = values(blocks), actual = values(wide);
   ASSERT_EQ(actual.size(), expected.size());

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "causeway/graph/op.h"
 #include "causeway/passes/gradient_rules.h"
 #include "tests/passes/gradient_check.h"
 

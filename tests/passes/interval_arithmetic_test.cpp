@@ -9,6 +9,7 @@
 #include <map>
 
 #include "causeway/graph/interpreter.h"
+#include "causeway/graph/op.h"
 #include "tests/passes/attention_specs.h"
 
 namespace causeway::passes {

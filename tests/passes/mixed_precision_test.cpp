@@ -6,6 +6,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 #include "causeway/passes/residual_stream.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/same_values.h"
 #include "tests/passes/small_model.h"
 
@@ -26,12 +27,12 @@ TEST(MixedPrecision, ComputesInTheNarrowTypeAndKeepsWeightGradientsWide) {
     if (!needed[i] || op_info(node.op).kind != OpKind::kTemplate) continue;
     EXPECT_EQ(graph.dtype(node.inputs[0]), DType::kBF16) << op_name(node.op);
     EXPECT_EQ(graph.dtype(node.inputs[1]), DType::kBF16) << op_name(node.op);
-    if (node.op == Op::kAttentionGradient) EXPECT_EQ(graph.dtype(node.inputs[3]), DType::kBF16);
-    if (node.op == Op::kLinearCrossEntropy) {
+    if (node.op == "attention_gradient"_op) EXPECT_EQ(graph.dtype(node.inputs[3]), DType::kBF16);
+    if (node.op == "linear_cross_entropy"_op) {
       EXPECT_EQ(node.outputs[1].dtype, DType::kBF16);
       EXPECT_EQ(node.outputs[2].dtype, DType::kF32);
     }
-    if (node.op != Op::kDot) continue;
+    if (node.op != "dot"_op) continue;
     ++dots;
     if (node.outputs[0].dtype == DType::kF32) ++wide_dots;
   }
@@ -56,7 +57,7 @@ TEST(MixedPrecision, StoresTheResidualStreamAsAsked) {
   const auto narrow_sums = [](const Graph& graph) {
     int64_t count = 0;
     for (const Node& node : graph.nodes())
-      if (node.op == Op::kCast && node.outputs[0].dtype == DType::kBF16 && graph.node(node.inputs[0]).op == Op::kAdd &&
+      if (node.op == "cast"_op && node.outputs[0].dtype == DType::kBF16 && graph.node(node.inputs[0]).op == "add"_op &&
           !node.backward)
         ++count;
     return count;
@@ -79,10 +80,10 @@ DType summed_type(bool also_in_f32, std::vector<int64_t> axes) {
   const Graph narrow = mixed_precision(graph, kBF16Compute);
   narrow.verify("mixed_precision");
   const Node& sum = narrow.node(narrow.outputs[0]);
-  EXPECT_EQ(sum.op, Op::kReduceSum);
+  EXPECT_EQ(sum.op, "reduce_sum"_op);
   EXPECT_EQ(sum.outputs[0].dtype, DType::kF32);
   const Node& summed = narrow.node(sum.inputs[0]);
-  return summed.op == Op::kCast ? narrow.dtype(summed.inputs[0]) : narrow.dtype(sum.inputs[0]);
+  return summed.op == "cast"_op ? narrow.dtype(summed.inputs[0]) : narrow.dtype(sum.inputs[0]);
 }
 
 TEST(MixedPrecision, SumsOverRowsReadACastThatIsInMemoryBesideF32) {
@@ -104,7 +105,7 @@ TEST(MixedPrecision, SumsOfJoinedGradientsReadTheCast) {
   const Value q = input("q", heads), k = input("k", heads), v = input("v", heads), dout = input("dout", heads);
   Attributes attributes;
   attributes.attention = std::make_shared<AttentionSpec>();
-  const Value gradient = graph.add(Op::kAttentionGradient,
+  const Value gradient = graph.add("attention_gradient"_op,
                                    {q, k, v, dout, input("lse", statistics), input("delta", statistics)}, attributes);
   Value joined;
   for (int i = 0; i < 3; ++i) {
@@ -118,7 +119,7 @@ TEST(MixedPrecision, SumsOfJoinedGradientsReadTheCast) {
   const Graph narrow = mixed_precision(graph, kBF16Compute);
   narrow.verify("mixed_precision");
   const Node& summed = narrow.node(narrow.node(narrow.outputs[0]).inputs[0]);
-  ASSERT_EQ(summed.op, Op::kCast);
+  ASSERT_EQ(summed.op, "cast"_op);
   EXPECT_EQ(narrow.dtype(summed.inputs[0]), DType::kBF16);
 }
 

@@ -9,6 +9,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/passes/canonicalize.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::passes {
 namespace {
@@ -40,12 +41,12 @@ TEST(NarrowReductions, TermsAreExchangedInBf16AndAddedInF32) {
   for (const int64_t ranks : {2, 3, 16, 17}) {
     const Graph graph = gradient(ranks, kRounded), narrow = narrow_reductions(graph, over("dp", ranks));
     narrow.verify("narrow_reductions");
-    EXPECT_EQ(count(narrow, Op::kReduceScatter), 0);
-    ASSERT_EQ(count(narrow, Op::kAllToAll), 1);
-    EXPECT_EQ(count(narrow, Op::kReduceSum), ranks > 16 ? 1 : 0);
+    EXPECT_EQ(count(narrow, "reduce_scatter"_op), 0);
+    ASSERT_EQ(count(narrow, "all_to_all"_op), 1);
+    EXPECT_EQ(count(narrow, "reduce_sum"_op), ranks > 16 ? 1 : 0);
     for (const Node& node : narrow.nodes())
-      if (node.op == Op::kAdd) EXPECT_EQ(node.outputs[0].dtype, DType::kF32);
-    const auto moved = std::ranges::find(narrow.nodes(), Op::kAllToAll, &Node::op);
+      if (node.op == "add"_op) EXPECT_EQ(node.outputs[0].dtype, DType::kF32);
+    const auto moved = std::ranges::find(narrow.nodes(), "all_to_all"_op, &Node::op);
     EXPECT_EQ(moved->outputs[0].text(), fmt::format("bf16[{}, 3]", ranks));
     EXPECT_EQ(moved->scope, "layer");
     EXPECT_TRUE(moved->backward);
@@ -93,10 +94,10 @@ TEST(NarrowReductions, RoundsBeforeMovements) {
 return %5
 )");
   const Graph narrow = canonicalize(narrow_reductions(graph, over("dp", 2)));
-  const auto rounding = std::ranges::find(narrow.nodes(), Op::kCast, &Node::op);
-  EXPECT_EQ(narrow.node(rounding->inputs[0]).op, Op::kDot) << print_graph(narrow);
+  const auto rounding = std::ranges::find(narrow.nodes(), "cast"_op, &Node::op);
+  EXPECT_EQ(narrow.node(rounding->inputs[0]).op, "dot"_op) << print_graph(narrow);
   for (const Node& node : narrow.nodes())
-    if (node.op == Op::kPermute) EXPECT_EQ(node.outputs[0].dtype, DType::kBF16);
+    if (node.op == "permute"_op) EXPECT_EQ(node.outputs[0].dtype, DType::kBF16);
 }
 
 // What is exchanged in bf16 anyway moves as it is and is added up in f32, in the order of the ranks.
@@ -109,9 +110,9 @@ return %2
   const Mesh mesh = over("cp", 4);
   const Graph narrow = narrow_reductions(graph, mesh);
   narrow.verify("narrow_reductions");
-  EXPECT_EQ(count(narrow, Op::kReduceScatter), 0);
-  ASSERT_EQ(count(narrow, Op::kAllToAll), 1);
-  EXPECT_EQ(std::ranges::find(narrow.nodes(), Op::kAllToAll, &Node::op)->outputs[0].text(), "bf16[4, 3]");
+  EXPECT_EQ(count(narrow, "reduce_scatter"_op), 0);
+  ASSERT_EQ(count(narrow, "all_to_all"_op), 1);
+  EXPECT_EQ(std::ranges::find(narrow.nodes(), "all_to_all"_op, &Node::op)->outputs[0].text(), "bf16[4, 3]");
   // 256 + 1 is 256 in bf16: of three ones beside it a sum in bf16 would keep none.
   std::vector<std::vector<HostTensor>> inputs;
   for (int rank = 0; rank < 4; ++rank)

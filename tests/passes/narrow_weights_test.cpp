@@ -10,6 +10,7 @@
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/mixed_precision.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::passes {
 namespace {
@@ -34,7 +35,7 @@ Graph mixed(const Graph& graph) {
 
 int casts_of(const Graph& graph, size_t input) {
   return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
-    return node.op == Op::kCast && node.inputs[0] == graph.inputs()[input];
+    return node.op == "cast"_op && node.inputs[0] == graph.inputs()[input];
   }));
 }
 

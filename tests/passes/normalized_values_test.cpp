@@ -11,6 +11,7 @@
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/gradient.h"
 #include "causeway/passes/mixed_precision.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/same_values.h"
 
 namespace causeway::passes {
@@ -80,7 +81,7 @@ class NormModel {
     const Value centered = c_.subtracts_mean ? build_.sub(x, over_rows(mean(x), x)) : x;
     const Value variance =
         build_.reshape(mean(build_.mul(centered, centered)), {Dim(kSequences), Dim(kLength), Dim(1)});
-    const Value deviation = graph.add(Op::kRsqrt, {build_.add(variance, build_.constant_like(variance, 1e-5))});
+    const Value deviation = graph.add("rsqrt"_op, {build_.add(variance, build_.constant_like(variance, 1e-5))});
     Value result = build_.mul(centered, build_.broadcast(deviation, build_.shape(x), {0, 1, 2}));
     if (c_.weight)
       result = build_.mul(result, build_.broadcast(parameter("norm.weight", {kWidth}), build_.shape(x), {2}));
@@ -107,8 +108,8 @@ std::multiset<std::string> kept(const Graph& graph) {
       for (const Value input : graph.nodes()[i].inputs) {
         // Through what takes no memory.
         Value value = input;
-        while (graph.node(value).op == Op::kReshape) value = graph.node(value).inputs[0];
-        if (!graph.node(value).backward && graph.node(value).op != Op::kInput && graph.node(value).op != Op::kBroadcast)
+        while (graph.node(value).op == "reshape"_op) value = graph.node(value).inputs[0];
+        if (!graph.node(value).backward && graph.node(value).op != "input"_op && graph.node(value).op != "broadcast"_op)
           read.insert(value);
       }
   std::multiset<std::string> types;
@@ -128,7 +129,7 @@ int waiting_sums(const Graph& graph) {
     const Node& node = graph.nodes()[i];
     if (!node.backward) continue;
     for (const Value input : node.inputs) after[i] = after[i] || after[static_cast<size_t>(input.node)];
-    if (node.op != Op::kReduceSum || node.attributes.axes != std::vector<int64_t>{2}) continue;
+    if (node.op != "reduce_sum"_op || node.attributes.axes != std::vector<int64_t>{2}) continue;
     count += after[i] ? 1 : 0;
     after[i] = true;
   }

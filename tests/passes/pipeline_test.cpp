@@ -5,6 +5,9 @@
 
 #include <set>
 
+#include "causeway/device/preferred_sizes.h"
+#include "causeway/passes/recompute.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/same_values.h"
 #include "tests/passes/small_model.h"
 
@@ -23,7 +26,7 @@ TEST(Pipeline, KeepsATrainingStep) {
       // Folded constants are rounded to f32; nothing else may change.
       expect_same_values(model.graph, graph, model.inputs, {}, bounds::sum(1));
       EXPECT_TRUE(std::none_of(graph.nodes().begin(), graph.nodes().end(),
-                               [](const Node& node) { return node.op == Op::kLinearCrossEntropy; }));
+                               [](const Node& node) { return node.op == "linear_cross_entropy"_op; }));
     }
   }
 }
@@ -33,7 +36,7 @@ TEST(Pipeline, Trains) {
   PipelineOptions options;
   options.mixed_precision.compute = DType::kBF16;
   options.recompute.policy = RecomputePolicy::kSelective;
-  const Graph graph = run_pipeline(model.graph, options, {});
+  const Graph graph = run_pipeline(model.graph, options, preferred_sizes_of_processors());
   std::vector<HostTensor> inputs = model.inputs;
   std::vector<double> losses;
   for (int step = 0; step < 120; ++step) {
@@ -53,7 +56,7 @@ TEST(Pipeline, RecordsWhatEachPassDid) {
   options.recompute.policy = RecomputePolicy::kBlock;
   PipelineTrace trace;
   trace.with_text = true;
-  const Graph graph = run_pipeline(model.graph, options, {}, {}, &trace);
+  const Graph graph = run_pipeline(model.graph, options, preferred_sizes_of_processors(), {}, &trace);
   std::vector<std::string> names;
   size_t nodes = model.graph.nodes().size();
   for (const PassRecord& record : trace.records) {
@@ -78,7 +81,7 @@ TEST(Pipeline, TakesTheSizesThatTheDevicePrefers) {
     const Graph graph = run_pipeline(model.graph, options, sizes);
     std::multiset<std::string> types;
     for (const Node& node : graph.nodes())
-      if (node.op == Op::kDot)
+      if (node.op == "dot"_op)
         types.insert(graph.type(node.inputs[0]).text() + " " + graph.type(node.inputs[1]).text());
     return types;
   };
@@ -86,20 +89,24 @@ TEST(Pipeline, TakesTheSizesThatTheDevicePrefers) {
     return std::any_of(types.begin(), types.end(),
                        [&](const std::string& type) { return type.find(part) != std::string::npos; });
   };
-  const PreferredSizes plain;
+  const PreferredSizes plain = preferred_sizes_of_processors();
+  PreferredSizes padded = plain, odd = plain;
+  padded.vocabulary_multiple = 40;
+  odd.f8_multiple = 5;
   EXPECT_TRUE(has(dots({}, plain), "f32[48, 32]"));
-  EXPECT_TRUE(has(dots({}, {.vocabulary_multiple = 40}), "f32[80, 32]")) << "48 rows of the vocabulary, padded";
+  EXPECT_TRUE(has(dots({}, padded), "f32[80, 32]")) << "48 rows of the vocabulary, padded";
   EXPECT_GT(dots({}, {.logits_bytes = 48 * 4 * 3, .logits_rows = 1}).size(), dots({}, plain).size())
       << "three tokens a chunk";
   PipelineOptions fp8;
   fp8.mixed_precision.compute = DType::kBF16;
   fp8.fp8_gemms = Fp8Scales::kTensor;
   EXPECT_TRUE(has(dots(fp8, plain), "f8e4m3"));
-  EXPECT_FALSE(has(dots(fp8, {.f8_multiple = 5}), "f8"));
+  EXPECT_FALSE(has(dots(fp8, odd), "f8"));
 }
 
 TEST(Pipeline, KeepsRandomGraphs) {
-  expect_same_values_on_random_graphs([](const Graph& graph) { return run_pipeline(graph, {}, {}); }, 100);
+  expect_same_values_on_random_graphs(
+      [](const Graph& graph) { return run_pipeline(graph, {}, preferred_sizes_of_processors()); }, 100);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/same_values.h"
 #include "tests/passes/small_model.h"
 
@@ -27,7 +28,7 @@ int64_t peak_bytes(const Graph& graph) {
   std::vector<int64_t> change(last.size() + 2);
   for (size_t i = 0; i < last.size(); ++i) {
     const Node& node = graph.nodes()[i];
-    if (!needed[i] || node.op == Op::kInput || node.op == Op::kConstant) continue;
+    if (!needed[i] || node.op == "input"_op || node.op == "constant"_op) continue;
     int64_t bytes = 0;
     for (const TensorType& type : node.outputs)
       bytes += element_count(type.shape).constant() * static_cast<int64_t>(size_bytes(type.dtype));
@@ -166,7 +167,7 @@ TEST(Recompute, TheFirstBlocksAreRecomputedWhereSoManyAreAskedFor) {
     expect_same_values(graph, result, model.inputs, {}, {});
     std::map<std::string_view, int> clones;  // by block, templates of the forward pass alone: attention
     for (const Node& node : result.nodes())
-      if (node.backward && node.op == Op::kAttention) ++clones[block_of_scope(node.scope)];
+      if (node.backward && node.op == "attention"_op) ++clones[block_of_scope(node.scope)];
     std::vector<std::string_view> found;
     for (const auto& [block, count] : clones) found.push_back(block);
     std::vector<std::string> first;

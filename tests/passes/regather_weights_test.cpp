@@ -9,6 +9,7 @@
 #include "causeway/graph/printer.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/passes/weight_gathers.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::passes {
 namespace {
@@ -35,7 +36,7 @@ Mesh mesh_over(const std::string& axis, bool keeps_weights) { return {{{axis, 2,
 
 int64_t gathers(const Graph& graph, bool backward, const std::string& group = {}) {
   return std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
-    return node.op == Op::kAllGather && node.backward == backward && (group.empty() || node.attributes.group == group);
+    return node.op == "all_gather"_op && node.backward == backward && (group.empty() || node.attributes.group == group);
   });
 }
 
@@ -46,10 +47,10 @@ TEST(RegatherWeights, TheBackwardPassGathersOnceMore) {
   EXPECT_EQ(gathers(regathered, true), 1) << print_graph(regathered);
   for (size_t i = 0; i < regathered.nodes().size(); ++i) {
     const Node& node = regathered.nodes()[i];
-    if (node.op != Op::kDot) continue;
+    if (node.op != "dot"_op) continue;
     // Through the reshape.
     const Node& weight = regathered.node(regathered.node(node.inputs[1]).inputs[0]);
-    EXPECT_EQ(weight.op, Op::kAllGather);
+    EXPECT_EQ(weight.op, "all_gather"_op);
     EXPECT_EQ(weight.backward, node.backward);
     EXPECT_EQ(weight.scope, "layer");
   }

@@ -16,6 +16,7 @@
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/expand_linear_cross_entropy.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/random_graph/random_graph.h"
 
 namespace causeway::passes {
@@ -42,7 +43,7 @@ Graph with_shardings(const Graph& graph, const std::vector<Sharding>& shardings,
     return mapped[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
   };
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    if (graph.nodes()[i].op == Op::kInput) continue;
+    if (graph.nodes()[i].op == "input"_op) continue;
     std::vector<Value> inputs;
     for (const Value input : graph.nodes()[i].inputs) inputs.push_back(map(input));
     mapped[i] = copy_node(result, graph.nodes()[i], inputs);
@@ -355,9 +356,9 @@ return %10
   const Graph local = shard(with_shardings(graph, shardings, mesh), mesh, false);
   std::vector<std::string> scattered, products;
   for (const Node& node : local.nodes()) {
-    if (node.op == Op::kReduceScatter) scattered.push_back(node.outputs[0].text());
-    if (node.op == Op::kDot) products.push_back(node.outputs[0].text());
-    EXPECT_NE(node.op, Op::kAllReduce);
+    if (node.op == "reduce_scatter"_op) scattered.push_back(node.outputs[0].text());
+    if (node.op == "dot"_op) products.push_back(node.outputs[0].text());
+    EXPECT_NE(node.op, "all_reduce"_op);
   }
   EXPECT_THAT(scattered, testing::Contains("f32[2, 4, 1, 4]"));
   EXPECT_THAT(products, testing::ElementsAre("f32[2, 4, 4]", "f32[2, 4, 8]"));

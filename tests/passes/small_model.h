@@ -11,6 +11,7 @@
 #include "causeway/graph/host_tensor.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/passes/gradient.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/attention_specs.h"
 
 namespace causeway::passes {
@@ -36,7 +37,8 @@ class SmallModelBuilder {
     Value x = b_.gather(table, tokens, 0);
     for (int64_t layer = 0; layer < layers_; ++layer) x = block(x, fmt::format("layers.{}", layer));
     model_.graph.set_scope("head");
-    const Value loss = model_.graph.add(Op::kLinearCrossEntropy, {norm(x, "head.norm"), table, targets, token_weights});
+    const Value loss =
+        model_.graph.add("linear_cross_entropy"_op, {norm(x, "head.norm"), table, targets, token_weights});
     model_.graph.set_scope("");
     model_.graph.outputs = {loss};
     update(loss);
@@ -70,7 +72,7 @@ class SmallModelBuilder {
   // RMS norm of [N, C].
   Value norm(Value x, const std::string& name) {
     const Value mean = b_.scale(b_.reduce_sum(b_.mul(x, x), {1}), 1.0 / static_cast<double>(width_));
-    const Value root = model_.graph.add(Op::kSqrt, {b_.add(mean, b_.constant_like(mean, 1e-5))});
+    const Value root = model_.graph.add("sqrt"_op, {b_.add(mean, b_.constant_like(mean, 1e-5))});
     const Value normed = b_.mul(x, b_.broadcast(b_.recip(root), b_.shape(x), {0}));
     return b_.mul(normed, rows(parameter(name, {width_}), x));
   }
@@ -97,7 +99,7 @@ class SmallModelBuilder {
     spec->mask = causal_mask();
     spec->scale = 0.5;
     attributes.attention = spec;
-    const Value attended = model_.graph.add(Op::kAttention, qkv, attributes);
+    const Value attended = model_.graph.add("attention"_op, qkv, attributes);
     x = b_.add(x, linear(b_.reshape(attended, {kBatch * length_, width_}), scope + ".out", width_));
     model_.graph.set_scope(scope + ".mlp");
     const Value hidden = norm(x, scope + ".mlp_norm");
@@ -117,14 +119,14 @@ class SmallModelBuilder {
       for (size_t d = 0; d < b_.shape(g).size(); ++d) axes.push_back(static_cast<int64_t>(d));
       square_norm = b_.add(square_norm, b_.reduce_sum(b_.mul(g, g), axes));
     }
-    const Value rsqrt = model_.graph.add(Op::kRsqrt, {b_.add(square_norm, b_.constant_like(square_norm, 1e-6))});
-    const Value clip = model_.graph.add(Op::kMin, {rsqrt, b_.constant_like(rsqrt, 1)});
+    const Value rsqrt = model_.graph.add("rsqrt"_op, {b_.add(square_norm, b_.constant_like(square_norm, 1e-6))});
+    const Value clip = model_.graph.add("min"_op, {rsqrt, b_.constant_like(rsqrt, 1)});
     for (size_t i = 0; i < parameters_.size(); ++i) {
       const Parameter& p = parameters_[i];
       const Value g = b_.mul(gradients[i], b_.broadcast(clip, b_.shape(p.value), {}));
       const Value first = b_.add(b_.scale(p.first, 0.9), b_.scale(g, 0.1));
       const Value second = b_.add(b_.scale(p.second, 0.99), b_.scale(b_.mul(g, g), 0.01));
-      const Value root = model_.graph.add(Op::kSqrt, {second});
+      const Value root = model_.graph.add("sqrt"_op, {second});
       const Value step = b_.div(first, b_.add(root, b_.constant_like(root, 1e-3)));
       const Value next = b_.sub(b_.scale(p.value, 0.999), b_.scale(step, 0.01));
       model_.graph.assignments.push_back({p.value, next});

@@ -8,6 +8,7 @@
 #include "causeway/graph/printer.h"
 #include "tests/comparison/bounds.h"
 #include "tests/comparison/comparison.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/random_graph/random_graph.h"
 
 namespace causeway::passes {
@@ -30,7 +31,7 @@ const std::string kZeros = "%3 = constant 0 : f32[40, 6]\n";
 
 int scatters_of(const Graph& graph, const Shape& shape) {
   int count = 0;
-  for (const Node& node : graph.nodes()) count += node.op == Op::kScatterAdd && node.outputs[0].shape == shape;
+  for (const Node& node : graph.nodes()) count += node.op == "scatter_add"_op && node.outputs[0].shape == shape;
   return count;
 }
 

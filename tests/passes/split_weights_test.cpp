@@ -13,6 +13,7 @@
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/mixed_precision.h"
 #include "causeway/tensor/halves.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::passes {
 namespace {
@@ -56,7 +57,7 @@ HostTensor joined(const HostTensor& upper, const HostTensor& lower) {
 
 int casts_of_input(const Graph& graph, size_t input) {
   return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
-    return node.op == Op::kCast && node.inputs[0] == graph.inputs()[input];
+    return node.op == "cast"_op && node.inputs[0] == graph.inputs()[input];
   }));
 }
 

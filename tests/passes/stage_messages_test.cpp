@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "causeway/base/error.h"
+#include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/passes/pipeline.h"
 #include "causeway/passes/shard.h"
 #include "tests/fixtures/error_message.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::passes {
 namespace {
@@ -46,19 +48,19 @@ TEST(StageMessages, ArePrintedAndRead) {
                 attributes.group = "pp";
                 attributes.count = 2;
                 attributes.peer = 2;
-                wrong.add(Op::kReceive, {}, attributes);
+                wrong.add("receive"_op, {}, attributes);
               }),
               HasSubstr("receive takes a group of ranks and one of them"));
 }
 
 TEST(StageMessages, StayInTheirOrderThroughAllPasses) {
   const Mesh mesh = {{{"dp", 2, 1, true}, {"pp", 2, 2, true, true}}};
-  const Graph passed = run_pipeline(parse_graph(kStage), {}, {}, mesh);
+  const Graph passed = run_pipeline(parse_graph(kStage), {}, preferred_sizes_of_processors(), mesh);
   EXPECT_THAT(messages_of(passed), ElementsAre("first", "second", "third", "fourth"));
   int products = 0, dots = 0;
   for (const Node& node : passed.nodes()) {
-    products += node.op == Op::kMul ? 1 : 0;
-    dots += node.op == Op::kDot ? 1 : 0;
+    products += node.op == "mul"_op ? 1 : 0;
+    dots += node.op == "dot"_op ? 1 : 0;
   }
   // What two messages carry is computed once, and what nothing needs is not.
   EXPECT_EQ(products, 1);
@@ -78,15 +80,15 @@ TEST(StageMessages, CarryTheRanksParts) {
   attributes.dtype = DType::kF32;
   attributes.shape = {4, 6};
   attributes.name = "in";
-  const Value received = graph.add(Op::kReceive, {}, attributes);
+  const Value received = graph.add("receive"_op, {}, attributes);
   attributes.sharding = Sharding::parse("dp,-");
   attributes.name = "out";
   attributes.shape = {};
-  graph.add(Op::kSend, {graph.add(Op::kAdd, {received, w})}, attributes);
+  graph.add("send"_op, {graph.add("add"_op, {received, w})}, attributes);
   const Graph part = shard(graph, mesh);
   for (const Node& node : part.nodes()) {
-    if (node.op == Op::kReceive) EXPECT_EQ(node.outputs[0].text(), "f32[4, 3]");
-    if (node.op == Op::kSend) EXPECT_EQ(part.type(node.inputs[0]).text(), "f32[2, 6]");
+    if (node.op == "receive"_op) EXPECT_EQ(node.outputs[0].text(), "f32[4, 3]");
+    if (node.op == "send"_op) EXPECT_EQ(part.type(node.inputs[0]).text(), "f32[2, 6]");
   }
   EXPECT_THAT(messages_of(part), ElementsAre("in", "out"));
 }

@@ -8,6 +8,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/passes/eliminate_dead_code.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::passes {
 namespace {
@@ -39,10 +40,10 @@ TEST(SumsOfGemms, AreRoundedOnce) {
   const Graph graph = three_gemms("return %12\n");
   const Graph joined = eliminate_dead_code(sums_of_gemms(graph));
   joined.verify("sums_of_gemms");
-  EXPECT_EQ(count_of(joined, Op::kDot, DType::kF32), 3) << print_graph(joined);
-  EXPECT_EQ(count_of(joined, Op::kDot, DType::kBF16), 0);
-  EXPECT_EQ(count_of(joined, Op::kCast, DType::kBF16), 1);
-  EXPECT_EQ(count_of(joined, Op::kAdd, DType::kF32), 2);
+  EXPECT_EQ(count_of(joined, "dot"_op, DType::kF32), 3) << print_graph(joined);
+  EXPECT_EQ(count_of(joined, "dot"_op, DType::kBF16), 0);
+  EXPECT_EQ(count_of(joined, "cast"_op, DType::kBF16), 1);
+  EXPECT_EQ(count_of(joined, "add"_op, DType::kF32), 2);
 
   std::vector<HostTensor> inputs;
   for (const Value input : graph.inputs())
@@ -59,8 +60,8 @@ TEST(SumsOfGemms, AreRoundedOnce) {
 TEST(SumsOfGemms, LeavesWhatIsReadElsewhere) {
   const Graph graph = three_gemms("%13 = neg(%10) : f32[4, 6]\nreturn %12, %13\n");
   const Graph joined = eliminate_dead_code(sums_of_gemms(graph));
-  EXPECT_EQ(count_of(joined, Op::kDot, DType::kF32), 2) << print_graph(joined);
-  EXPECT_EQ(count_of(joined, Op::kDot, DType::kBF16), 1);
+  EXPECT_EQ(count_of(joined, "dot"_op, DType::kF32), 2) << print_graph(joined);
+  EXPECT_EQ(count_of(joined, "dot"_op, DType::kBF16), 1);
   const Graph f32 = parse_graph(R"(%0 = input "a" : f32[4, 8]
 %1 = input "w" : f32[8, 6]
 %2 = dot(%0, %1) : f32[4, 6]

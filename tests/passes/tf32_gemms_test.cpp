@@ -7,6 +7,7 @@
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/gradient.h"
 #include "causeway/passes/mixed_precision.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/passes/small_model.h"
 
 namespace causeway::passes {
@@ -18,9 +19,9 @@ TEST(Tf32Gemms, EveryGemmOfF32) {
   graph.verify("tf32_gemms");
   int dots = 0, attentions = 0;
   for (const Node& node : graph.nodes()) {
-    const bool attention = node.op == Op::kAttention || node.op == Op::kAttentionGradient;
-    EXPECT_EQ(node.attributes.tf32, node.op == Op::kDot || attention);
-    dots += node.op == Op::kDot;
+    const bool attention = node.op == "attention"_op || node.op == "attention_gradient"_op;
+    EXPECT_EQ(node.attributes.tf32, node.op == "dot"_op || attention);
+    dots += node.op == "dot"_op;
     attentions += attention;
   }
   EXPECT_GT(dots, 0);
@@ -31,7 +32,7 @@ TEST(Tf32Gemms, LeavesNarrowOperandsAlone) {
   const SmallModel model = small_model(1, 32, 16, 64);
   const Graph graph = tf32_gemms(mixed_precision(model.graph, {DType::kBF16, DType::kF32}), true);
   for (const Node& node : graph.nodes())
-    if (node.op == Op::kDot) EXPECT_EQ(node.attributes.tf32, graph.dtype(node.inputs[0]) == DType::kF32);
+    if (node.op == "dot"_op) EXPECT_EQ(node.attributes.tf32, graph.dtype(node.inputs[0]) == DType::kF32);
 }
 
 // Whatever has to be transposed for several GEMMs is once, and stays so.
@@ -50,8 +51,8 @@ return %3, %4, %5, %7
   graph.verify("tf32_gemms");
   int permutes = 0;
   for (const Node& node : graph.nodes()) {
-    permutes += node.op == Op::kPermute;
-    if (node.op != Op::kDot) continue;
+    permutes += node.op == "permute"_op;
+    if (node.op != "dot"_op) continue;
     EXPECT_FALSE(node.attributes.transpose_a) << print_graph(graph);
     EXPECT_TRUE(node.attributes.transpose_b) << print_graph(graph);
   }
@@ -73,7 +74,7 @@ TEST(Tf32Gemms, OtherPassesKeepTheAttribute) {
   const Graph simpler = canonicalize(graph);
   int dots = 0;
   for (const Node& node : simpler.nodes()) {
-    if (node.op != Op::kDot) continue;
+    if (node.op != "dot"_op) continue;
     ++dots;
     EXPECT_TRUE(node.attributes.tf32) << print_graph(simpler);
   }

@@ -9,6 +9,7 @@
 #include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/graph/parser.h"
 #include "tests/fixtures/error_message.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::program {
 namespace {
@@ -95,7 +96,7 @@ return %4
   const auto rows_of_logits = [&](const std::string& device) {
     const Graph after = Context::open(device)->run_passes(graph, {});
     for (const Node& node : after.nodes())
-      if (node.op == Op::kDot) return node.outputs[0].shape.back().constant();
+      if (node.op == "dot"_op) return node.outputs[0].shape.back().constant();
     return int64_t{0};
   };
   EXPECT_EQ(rows_of_logits("cpu"), 50);

@@ -10,6 +10,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/parser.h"
 #include "tests/comparison/bounds.h"
 #include "tests/comparison/comparison.h"

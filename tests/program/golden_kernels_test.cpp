@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "causeway/base/file.h"
+#include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/parser.h"
 #include "causeway/passes/gradient.h"
 #include "causeway/passes/pipeline.h"
@@ -96,7 +97,7 @@ return %11
   for (const Value gradient : add_gradients(graph, loss, weights)) graph.outputs.push_back(gradient);
   PipelineOptions options;
   options.mixed_precision.compute = DType::kBF16;
-  expect_golden("two_layers_with_gradients", run_pipeline(graph, options, {}));
+  expect_golden("two_layers_with_gradients", run_pipeline(graph, options, preferred_sizes_of_processors()));
 }
 
 TEST(GoldenKernels, SymbolicEmbedding) {

@@ -6,6 +6,7 @@
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/graph/parser.h"
 #include "causeway/program/fusion.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::program {
 namespace {
@@ -155,7 +156,7 @@ return %9, %11
   const FusionResult fusion = fuse(graph, gpu_target("sm_90a"));
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
-    if (node.op != Op::kCast) continue;
+    if (node.op != "cast"_op) continue;
     EXPECT_FALSE(fusion.materialized.contains({static_cast<int32_t>(i), 0}));
     EXPECT_TRUE(fusion.materialized.contains(node.inputs[0]));
   }

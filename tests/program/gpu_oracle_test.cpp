@@ -7,6 +7,7 @@
 #include <map>
 
 #include "causeway/device/emulator/emulator_device.h"
+#include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/parser.h"
 #include "causeway/passes/pipeline.h"
 #include "causeway/passes/sparse_gradients.h"
@@ -613,7 +614,7 @@ TEST_P(KernelsOnGpu, RandomGraphs) {
     options.symbolic = seed % 3 == 2;
     const RandomGraph random = make_random_graph(seed, options);
     const std::vector<HostTensor> reference = interpret(random.graph, random.inputs, random.bindings);
-    const Graph graph = seed % 2 == 0 ? random.graph : run_pipeline(random.graph, {}, {});
+    const Graph graph = seed % 2 == 0 ? random.graph : run_pipeline(random.graph, {}, preferred_sizes_of_processors());
     const std::vector<HostTensor> actual = runner().run(graph, random.inputs, random.bindings);
     ASSERT_EQ(actual.size(), reference.size());
     for (size_t i = 0; i < actual.size(); ++i) {

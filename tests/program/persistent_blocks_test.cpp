@@ -8,6 +8,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/device/emulator/emulator_device.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/parser.h"
 #include "causeway/passes/gradient.h"

@@ -7,6 +7,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/printer.h"
 #include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"

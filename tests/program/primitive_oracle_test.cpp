@@ -1,5 +1,6 @@
 // Every elementwise primitive, conversion, reduction and movement op, for every dtype it takes, on odd shapes, against
 // the reference interpreter.
+#include "causeway/graph/op.h"
 #include "tests/program/primitive_cases.h"
 
 namespace causeway::program {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/printer.h"
 #include "causeway/passes/pipeline.h"
@@ -39,7 +40,7 @@ TEST_P(RandomGraphOnCpu, MatchesTheReference) {
     const RandomGraph random = make_random_graph(seed, options);
     expect_reference_values(runner, random, random.graph, seed);
     if (HasFatalFailure()) return;
-    expect_reference_values(runner, random, run_pipeline(random.graph, {}, {}), seed);
+    expect_reference_values(runner, random, run_pipeline(random.graph, {}, preferred_sizes_of_processors()), seed);
     if (HasFatalFailure()) return;
   }
 }

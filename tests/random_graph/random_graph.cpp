@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "causeway/graph/op.h"
 #include "tests/random_graph/random_graph_values.h"
 
 namespace causeway::graph {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "tests/random_graph/random_graph.h"
 
 namespace causeway::graph {

@@ -5,6 +5,7 @@
 #include "causeway/graph/interpreter.h"
 #include "causeway/passes/attended_pairs.h"
 #include "causeway/passes/count_flops.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/tensor/op_check.h"
 
 namespace causeway::tensor {
@@ -60,7 +61,7 @@ class AttentionDensity : public testing::Test {
     Counted counted;
     counted.flops = count_flops(trace.graph);
     const auto node = std::find_if(trace.graph.nodes().begin(), trace.graph.nodes().end(),
-                                   [](const Node& each) { return each.op == Op::kAttention; });
+                                   [](const Node& each) { return each.op == "attention"_op; });
     const AttentionSpec& spec = *node->attributes.attention;
     counted.pairs = count_attended_pairs(spec, kBatch, kHeads, kLength, kLength);
     std::vector<HostTensor> inputs(4);

@@ -1,3 +1,4 @@
+#include "tests/fixtures/op_literal.h"
 #include "tests/tensor/op_check.h"
 
 namespace causeway::tensor {
@@ -187,7 +188,7 @@ TEST_F(AttentionOps, BlockMapNeedsKnownLengths) {
     attention(x, x, x, {.mask = causal_mask()});
     attention(x, x, x, {.mask = causal_mask()});
     int64_t count = 0;
-    for (const Node& node : trace.graph.nodes()) count += node.op == Op::kAttentionBlockMap ? 1 : 0;
+    for (const Node& node : trace.graph.nodes()) count += node.op == "attention_block_map"_op ? 1 : 0;
     return count;
   };
   EXPECT_EQ(maps(100), 2);

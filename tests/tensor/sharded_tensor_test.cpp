@@ -4,6 +4,7 @@
 
 #include "causeway/graph/printer.h"
 #include "causeway/program/context.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/tensor/op_check.h"
 
 namespace causeway::tensor {
@@ -81,7 +82,7 @@ TEST_F(ShardedTensor, InputsOfTracesSayHowTheyLie) {
   EXPECT_EQ(attributes(1).sharding.text(), "fsdp,-");
   EXPECT_EQ(attributes(2).sharding.text(), "tp,fsdp");
   const auto constrained = std::find_if(graph.nodes().begin(), graph.nodes().end(),
-                                        [](const Node& node) { return node.op == Op::kConstrainSharding; });
+                                        [](const Node& node) { return node.op == "constrain_sharding"_op; });
   ASSERT_NE(constrained, graph.nodes().end());
   EXPECT_EQ(constrained->attributes.sharding.text(), "fsdp,tp");
 }

@@ -1,5 +1,7 @@
 #include "causeway/tensor/step.h"
 
+#include "causeway/program/non_finite_value.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/tensor/op_check.h"
 
 namespace causeway::tensor {
@@ -187,7 +189,7 @@ TEST(Step, TracedGraphKeepsScopes) {
     return Tensors{x[0] * x[0]};
   });
   const Graph& graph = step.traced_graph({TensorType{DType::kF32, {3}}});
-  EXPECT_EQ(graph.nodes().back().op, Op::kMul);
+  EXPECT_EQ(graph.nodes().back().op, "mul"_op);
   EXPECT_EQ(graph.nodes().back().scope, "layers.0.mlp");
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "causeway/train/step/training_step.h"
+#include "tests/fixtures/op_literal.h"
 #include "tests/train/training_ranks.h"
 
 namespace causeway::train {
@@ -116,11 +117,11 @@ TEST(BlockScalesTraining, WeightsAreGatheredInEightBits) {
     return counts;
   };
   std::map<Op, int> bf16 = exchanges("bf16");
-  EXPECT_GT(bf16[Op::kAllGather], 7);
+  EXPECT_GT(bf16["all_gather"_op], 7);
   for (const char* precision : {"fp8", "fp8_block"}) {
     std::map<Op, int> narrow = exchanges(precision);
-    EXPECT_EQ(narrow[Op::kReduceScatter], bf16[Op::kReduceScatter]) << precision;
-    EXPECT_EQ(narrow[Op::kAllToAll], bf16[Op::kAllToAll]) << precision;
+    EXPECT_EQ(narrow["reduce_scatter"_op], bf16["reduce_scatter"_op]) << precision;
+    EXPECT_EQ(narrow["all_to_all"_op], bf16["all_to_all"_op]) << precision;
   }
 }
 

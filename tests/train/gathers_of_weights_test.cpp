@@ -9,6 +9,7 @@
 
 #include "causeway/program/context.h"
 #include "causeway/train/step/training_step.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::train {
 namespace {
@@ -50,8 +51,8 @@ class GathersOfStep {
     Gathers sum;
     const Graph& graph = programs_.at(program);
     for (const Node& node : graph.nodes()) {
-      if (node.op != Op::kAllGather || node.attributes.group != group || node.outputs[0].dtype != dtype ||
-          node.backward != backward || graph.node(node.inputs[0]).op == Op::kBitcast)
+      if (node.op != "all_gather"_op || node.attributes.group != group || node.outputs[0].dtype != dtype ||
+          node.backward != backward || graph.node(node.inputs[0]).op == "bitcast"_op)
         continue;
       ++sum.number;
       sum.bytes += element_count(node.outputs[0].shape).constant() * static_cast<int64_t>(size_bytes(dtype));
@@ -64,12 +65,12 @@ class GathersOfStep {
     std::map<std::string, int64_t> sums;
     for (const Graph& graph : programs_)
       for (const Node& node : graph.nodes())
-        if (node.op == Op::kAllReduce && node.outputs[0].shape.empty()) ++sums[node.attributes.group];
+        if (node.op == "all_reduce"_op && node.outputs[0].shape.empty()) ++sums[node.attributes.group];
     return sums;
   }
 
   int64_t all(size_t program = 0) const {
-    return std::ranges::count(programs_.at(program).nodes(), Op::kAllGather, &Node::op);
+    return std::ranges::count(programs_.at(program).nodes(), "all_gather"_op, &Node::op);
   }
 
  private:

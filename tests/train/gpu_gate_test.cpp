@@ -21,6 +21,7 @@
 #include "causeway/base/file.h"
 #include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/codegen/compile/kernel_resources.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/program/context.h"
 #include "causeway/program/kernel_library.h"

@@ -7,6 +7,7 @@
 
 #include "causeway/model/hugging_face.h"
 #include "tests/comparison/bounds.h"
+#include "tests/fixtures/op_literal.h"
 
 namespace causeway::train {
 namespace {
@@ -118,7 +119,7 @@ TEST_F(LlamaRun, GradientsOfMatricesAreRoundedWhereNothingIsAddedToThem) {
     const auto model = load_hugging_face_model(training_step_fixture("llama"));
     int count = 0;
     for (const Graph& graph : TrainingStep(*model, recipe_).trace())
-      for (const Node& node : graph.nodes()) count += node.op == Op::kCast && node.outputs[0].dtype == DType::kBF16;
+      for (const Node& node : graph.nodes()) count += node.op == "cast"_op && node.outputs[0].dtype == DType::kBF16;
     return count;
   };
   const auto norm = [&] {

@@ -5,6 +5,8 @@
 #include "causeway/base/error.h"
 #include "causeway/bench/providers/gemm_provider.h"
 #include "causeway/codegen/compile/kernel_cache.h"
+#include "causeway/device/gpu_architecture.h"
+#include "causeway/device/preferred_sizes.h"
 #include "causeway/passes/builder.h"
 #include "causeway/passes/tf32_gemms.h"
 #include "causeway/program/arena.h"

@@ -8,6 +8,7 @@
 #include "causeway/base/log.h"
 #include "causeway/codegen/compile/embedded_clang.h"
 #include "causeway/codegen/compile/kernel_text.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::codegen {
 namespace {

@@ -18,6 +18,7 @@
 #include "causeway/base/file.h"
 #include "causeway/base/python_packages.h"
 #include "causeway/codegen/compile/elf_reader.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::codegen {
 namespace {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/device/target.h"
 
 namespace causeway::codegen {

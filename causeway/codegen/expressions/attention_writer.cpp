@@ -4,6 +4,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/mask_ranges.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/joined_gradients.h"
 
@@ -114,6 +115,12 @@ bool is_one(const Graph& function) {
 }
 
 }  // namespace
+
+AttentionWriter::AttentionWriter(const KernelInputs& inputs)
+    : ProblemWriter(inputs),
+      node_(graph_.node(request_.members.front())),
+      spec_(*node_.attributes.attention),
+      backward_(node_.op == Op::kAttentionGradient) {}
 
 void AttentionWriter::read_inputs() {
   const Shape& q = graph_.shape(node_.inputs[0]);

@@ -8,11 +8,7 @@ namespace causeway::codegen {
 
 class AttentionWriter : public ProblemWriter {
  public:
-  explicit AttentionWriter(const KernelInputs& inputs)
-      : ProblemWriter(inputs),
-        node_(graph_.node(request_.members.front())),
-        spec_(*node_.attributes.attention),
-        backward_(node_.op == Op::kAttentionGradient) {}
+  explicit AttentionWriter(const KernelInputs& inputs);
 
  protected:
   // Attention and its gradient: sizes and captured tensors from the node's inputs.

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 

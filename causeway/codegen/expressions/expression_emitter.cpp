@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 namespace {

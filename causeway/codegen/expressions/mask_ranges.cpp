@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::codegen {
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/gpu/schedules.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/kernels/gpu/attention_tile_layout.h"
 
 namespace causeway::codegen {

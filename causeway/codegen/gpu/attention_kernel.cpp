@@ -11,6 +11,8 @@
 #include "causeway/codegen/expressions/attention_writer.h"
 #include "causeway/codegen/gpu/attention_geometry.h"
 #include "causeway/codegen/gpu/loops.h"
+#include "causeway/device/gpu_architecture.h"
+#include "causeway/graph/op.h"
 #include "causeway/kernels/attention_layout.h"
 #include "causeway/kernels/gpu/attention_one_query_layout.h"
 

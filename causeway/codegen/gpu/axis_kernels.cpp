@@ -5,6 +5,7 @@
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
 #include "causeway/codegen/gpu/loops.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 namespace {

@@ -7,6 +7,8 @@
 #include "causeway/codegen/gpu/gemm_geometry.h"
 #include "causeway/codegen/gpu/gemm_nest.h"
 #include "causeway/codegen/gpu/loops.h"
+#include "causeway/device/gpu_architecture.h"
+#include "causeway/graph/op.h"
 #include "causeway/kernels/gpu/skinny_gemm_layout.h"
 
 namespace causeway::codegen {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::codegen {
 namespace {

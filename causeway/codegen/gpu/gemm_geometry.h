@@ -9,6 +9,7 @@
 
 #include "causeway/codegen/gpu/schedules.h"
 #include "causeway/codegen/x86/gemm_geometry.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/kernels/gpu/skinny_gemm_layout.h"
 
 namespace causeway::codegen {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/codegen/expressions/expression_emitter.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 namespace {

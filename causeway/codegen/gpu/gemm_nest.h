@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "causeway/codegen/expressions/gemm_nest.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::codegen {
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "causeway/codegen/expressions/loop_nest.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::codegen {
 

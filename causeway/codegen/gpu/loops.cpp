@@ -9,6 +9,7 @@
 
 #include "causeway/codegen/expressions/expression_emitter.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 namespace {

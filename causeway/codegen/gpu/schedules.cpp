@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::codegen {
 namespace {

@@ -2,6 +2,7 @@
 // packed, score and mask functions are expanded into the kernel.
 #include "causeway/codegen/expressions/attention_writer.h"
 #include "causeway/codegen/x86/attention_geometry.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 namespace {

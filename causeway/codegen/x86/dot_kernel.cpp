@@ -5,6 +5,7 @@
 #include "causeway/codegen/expressions/gemm_nest.h"
 #include "causeway/codegen/expressions/problem_writer.h"
 #include "causeway/codegen/x86/gemm_geometry.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/loop_writer.h"
+#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 namespace {

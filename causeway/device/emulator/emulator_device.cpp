@@ -8,6 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/emulator/emulator_module.h"
 #include "causeway/device/emulator/thread_cluster.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::device {
 namespace {

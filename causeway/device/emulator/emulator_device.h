@@ -17,6 +17,7 @@
 #include "causeway/device/device.h"
 #include "causeway/device/emulator/emulated_memory.h"
 #include "causeway/device/emulator/late_queues.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::device {
 

@@ -18,6 +18,7 @@
 #include "causeway/device/emulator/emulator_module.h"
 #include "causeway/device/emulator/fiber_stacks.h"
 #include "causeway/device/emulator/race_detector.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::device {
 

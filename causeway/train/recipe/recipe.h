@@ -16,7 +16,7 @@
 #include "causeway/model/config.h"
 #include "causeway/model/mesh_axis.h"
 #include "causeway/optimizer/config.h"
-#include "causeway/passes/recompute.h"
+#include "causeway/passes/pipeline_options.h"
 #include "causeway/train/recipe/choices.h"
 #include "causeway/train/recipe/data_sources.h"
 #include "causeway/train/recipe/schedule.h"

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "causeway/passes/recompute.h"
+
 namespace causeway::train {
 
 Recomputation recomputation_of(const Recipe& recipe) {

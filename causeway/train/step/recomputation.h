@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "causeway/passes/recompute.h"
+#include "causeway/passes/pipeline_options.h"
 #include "causeway/train/recipe/recipe.h"
 
 namespace causeway::train {

@@ -7,6 +7,7 @@
 
 #include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/recompute.h"

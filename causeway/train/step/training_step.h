@@ -19,7 +19,7 @@
 #include "causeway/model/language_model.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/passes/count_flops.h"
-#include "causeway/passes/recompute.h"
+#include "causeway/passes/pipeline_options.h"
 #include "causeway/program/context.h"
 #include "causeway/program/program.h"
 #include "causeway/tensor/step.h"

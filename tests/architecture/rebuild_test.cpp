@@ -1,0 +1,82 @@
+// How many sources a change compiles again, by the includes of headers, over the library, the program and the tests.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "causeway/base/file.h"
+
+namespace causeway {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RebuildTest : public testing::Test {
+ protected:
+  RebuildTest() {
+    const fs::path root = CAUSEWAY_SOURCE_DIR;
+    for (const char* folder : {"causeway", "tests"})
+      for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+        const std::string extension = entry.path().extension().string();
+        if (extension != ".h" && extension != ".cpp" && extension != ".def") continue;
+        const std::string file = fs::relative(entry.path(), root).string();
+        std::ifstream stream(entry.path());
+        for (std::string line; std::getline(stream, line);) {
+          const size_t begin = line.find('"');
+          if (!line.starts_with("#include \"") || begin == std::string::npos) continue;
+          included_by_[line.substr(begin + 1, line.find('"', begin + 1) - begin - 1)].push_back(file);
+        }
+      }
+  }
+
+  // The sources that include it, by way of other headers too.
+  int sources_of(const std::string& header) const {
+    std::set<std::string> seen = {header};
+    std::vector<std::string> open = {header};
+    int sources = 0;
+    while (!open.empty()) {
+      const auto found = included_by_.find(open.back());
+      sources += open.back().ends_with(".cpp") ? 1 : 0;
+      open.pop_back();
+      if (found == included_by_.end()) continue;
+      for (const std::string& file : found->second)
+        if (seen.insert(file).second) open.push_back(file);
+    }
+    return sources;
+  }
+
+  std::map<std::string, std::vector<std::string>> included_by_;
+};
+
+TEST_F(RebuildTest, ARowOfTheOpTableCompilesFewFiles) {
+  EXPECT_GT(sources_of("causeway/graph/graph.h"), 100);
+  EXPECT_GT(sources_of("causeway/graph/ops.def"), 30);
+  EXPECT_LT(sources_of("causeway/graph/ops.def"), 100);
+}
+
+// Headers with figures that were measured or chosen, not promised.
+TEST_F(RebuildTest, ATuningConstantCompilesFewFiles) {
+  std::vector<std::string> headers = {"causeway/codegen/gpu/schedules.h"};
+  for (const auto& entry : fs::recursive_directory_iterator(CAUSEWAY_SOURCE_DIR "/causeway/kernels"))
+    if (entry.path().filename().string().ends_with("_layout.h"))
+      headers.push_back(fs::relative(entry.path(), CAUSEWAY_SOURCE_DIR).string());
+  EXPECT_GT(headers.size(), 5u);
+  for (const std::string& header : headers) {
+    EXPECT_GT(sources_of(header), 0) << header;
+    EXPECT_LT(sources_of(header), 30) << header;
+  }
+}
+
+// The sizes that passes go by are wanted in many places: their header says what they are, and a source how large.
+TEST_F(RebuildTest, PreferredSizesAreFiguresOfSources) {
+  std::ifstream stream(CAUSEWAY_SOURCE_DIR "/causeway/device/preferred_sizes.h");
+  for (std::string line; std::getline(stream, line);)
+    if (const size_t equals = line.find(" = "); equals != std::string::npos && line.ends_with(';'))
+      EXPECT_TRUE(line.ends_with(" = 0;") || line.ends_with(" = 1;") || line.ends_with(" = false;")) << line;
+}
+
+}  // namespace
+}  // namespace causeway
