@@ -228,8 +228,8 @@ TEST(Materialization, OfCostlyValuesUnderABroadcast) {
 
 TEST(Materialization, OfWhatAGatherReads) {
   const auto text = [](const std::string& node) {
-    return "%0 = input \"table\" : f32[50, 64]\n%1 = input \"rows\" : i32[9]\n%2 = neg(%0) : f32[50, 64]\n%3 = " + node +
-           " : f32[50, 64]\n%4 = gather(%3, %1) {axes=[0]} : f32[9, 64]\nreturn %4\n";
+    return "%0 = input \"table\" : f32[50, 64]\n%1 = input \"rows\" : i32[9]\n%2 = neg(%0) : f32[50, 64]\n%3 = " +
+           node + " : f32[50, 64]\n%4 = gather(%3, %1) {axes=[0]} : f32[9, 64]\nreturn %4\n";
   };
   EXPECT_EQ(stored(text("neg(%0)"), kProcessor), "4");
   EXPECT_EQ(stored(text("abs(%2)"), kProcessor), "3 4");
