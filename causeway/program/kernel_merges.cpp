@@ -60,10 +60,11 @@ class ColumnSumMerger {
 
   bool merge_into(size_t loop, size_t k) {
     KernelRequest merged = kernels_.request(loop);
-    if (merged.kind != KernelKind::kLoop || merged.rows.is_constant(1) || !has_reductions(graph_, merged)) return false;
+    if (merged.kind != KernelKind::kLoop) return false;
     const std::vector<Value>& sums = kernels_.request(k).members;
     const Shape& shape = graph_.shape(graph_.node(sums.front()).inputs[0]);
     const Dim columns = element_count(graph_.shape(sums.front()));
+    // Elementwise values alone have one row of all elements, which is not how the sums walk over theirs.
     if (!(merged.columns == columns) || !(merged.rows * merged.columns == element_count(shape))) return false;
     for (const Value read : kernels_.reads(k))
       if (!kernels_.reads(loop, read) && !merged.computes(read)) return false;
@@ -95,7 +96,7 @@ class RowMerger {
   FusedKernels run() {
     for (size_t k = 0; k < kernels_.size(); ++k) {
       const KernelRequest& gemm = kernels_.request(k);
-      if (gemm.kind != KernelKind::kDot || !is_skinny_gemm(graph_, gemm)) continue;
+      if (gemm.kind != KernelKind::kDot) continue;
       Value operand = graph_.node(gemm.members.front()).inputs[0];
       while (!materialized_.contains(operand) && graph_.node(operand).op == Op::kReshape)
         operand = graph_.node(operand).inputs[0];

@@ -16,9 +16,9 @@ FusedKernels merge_column_sums(const FusionProblem& problem, const MaterializedV
 FusedKernels choose_stored_members(const FusionProblem& problem, const MaterializedValues& materialized,
                                    FusedKernels kernels);
 
-// A skinny GEMM whose operand a loop with reductions computes, for it alone, computes the operand in each of its blocks
-// (KernelRequest::row_members): a norm before the projection of a text's next token. The launch would take longer than
-// that. It comes after choose_stored_members().
+// A GEMM whose operand a loop with reductions computes, for it alone, computes the operand in each of its blocks
+// (KernelRequest::row_members), where find_obstacle() says that blocks can: a norm before the projection of a text's
+// next token. The launch would take longer than that. It comes after choose_stored_members().
 FusedKernels merge_rows_into_gemms(const FusionProblem& problem, const MaterializedValues& materialized,
                                    FusedKernels kernels);
 

@@ -13,8 +13,11 @@ namespace {
 constexpr int kCheapUnderBroadcast = 4;  // a value that a broadcast repeats
 constexpr int kCheapOperand = 2;         // an operand of a template computed while it is packed
 constexpr int kLargestExpression = 200;
-// More nodes than lie between the terms of one sum, fewer than between those of two micro-batches.
-constexpr std::ptrdiff_t kOtherWork = 64;
+// On a stage of a pipeline: more nodes than lie between most terms of one micro-batch's sums, fewer than between those
+// of two micro-batches. A distance is a heuristic. The messages that a value is computed from would tell micro-batches
+// apart (each has its own), but they give other programs: sums within a micro-batch whose terms lie far apart, such as
+// those of the chunked loss and of gradients, are stored by this rule too, and that frees their terms.
+constexpr int32_t kOtherWork = 64;
 
 // By node: elementwise values that a reduction reads. They are computed again in the pass after the reduction, not
 // stored between.

@@ -42,6 +42,26 @@ return %1, %3
 )",
                     kOneProcessor),
             "loop 1, loop 3");
+  EXPECT_EQ(kernels(R"(%0 = input "x" : f32[64]
+%1 = slice(%0) {start=[0], limit=[32], strides=[1]} : f32[32]
+%2 = abs(%1) : f32[32]
+%3 = neg(%0) : f32[64]
+return %2, %3
+)",
+                    kOneProcessor),
+            "loop 2, loop 3");
+}
+
+// Sums of one element each have rows of a single column, which is not what else is done to those elements.
+TEST(KernelClusters, NotOfSumsOverAnAxisOfOne) {
+  EXPECT_EQ(kernels(R"(%0 = input "x" : f32[1, 64]
+%1 = neg(%0) : f32[1, 64]
+%2 = reduce_sum(%0) {axes=[0]} : f32[64]
+%3 = abs(%2) : f32[64]
+return %1, %2, %3
+)",
+                    kOneProcessor),
+            "loop 1, loop 2, loop 3");
 }
 
 // The sums of a row, what follows from them for the row and for its elements, and a second sum.
@@ -71,18 +91,30 @@ return %1, %3, %4
             "loop 1, loop 3, column_reduce 4");
 }
 
-// A number for each row that shares small tensors with a loop over rows would be a launch of its own.
+// A number for each row that shares a tensor with a loop over rows would be a launch of its own.
 TEST(KernelClusters, OfNumbersForEachRowWhereLaunchesCost) {
   const std::string text = R"(%0 = input "x" : f32[8, 64]
-%1 = input "r" : f32[8, 1]
-%2 = broadcast(%1) {axes=[0, 1]} : f32[8, 64]
-%3 = mul(%0, %2) : f32[8, 64]
-%4 = reduce_sum(%3) {axes=[1]} : f32[8]
-%5 = slice(%1) {start=[0, 0], limit=[8, 1], strides=[1, 1]} : f32[8, 1]
-%6 = abs(%5) : f32[8, 1]
-return %4, %6
+%1 = reduce_sum(%0) {axes=[1]} : f32[8]
+%2 = slice(%0) {start=[0, 0], limit=[8, 1], strides=[1, 1]} : f32[8, 1]
+%3 = abs(%2) : f32[8, 1]
+return %1, %3
 )";
-  EXPECT_EQ(gpu_kernels(text), "loop 4 6");
+  EXPECT_EQ(gpu_kernels(text), "loop 1 3");
+  EXPECT_EQ(kernels(text, kOneProcessor), "loop 1, loop 3");
+}
+
+// Reading one bias twice costs nothing.
+TEST(KernelClusters, NotOfWhatSharesLittle) {
+  EXPECT_EQ(kernels(R"(%0 = input "x" : f32[8, 64]
+%1 = input "y" : f32[8, 64]
+%2 = input "bias" : f32[64]
+%3 = broadcast(%2) {axes=[1]} : f32[8, 64]
+%4 = add(%0, %3) : f32[8, 64]
+%5 = add(%1, %3) : f32[8, 64]
+return %4, %5
+)",
+                    kOneProcessor),
+            "loop 4, loop 5");
 }
 
 TEST(KernelClusters, HaveTwelveMembersAtMost) {
@@ -271,6 +303,20 @@ TEST(KernelClusters, NotOfOtherColumnSums) {
 return %4, %6
 )"),
             "column_reduce 4, column_reduce 6");
+}
+
+// What follows from the sum, sums whose axes lie apart, and what reads nothing.
+TEST(KernelClusters, NotOfColumnSumsAndWhatSharesNoPass) {
+  EXPECT_EQ(gpu_kernels(column_sum("%2 = broadcast(%1) {axes=[1]} : f32[640, 64]\n%3 = sub(%0, %2) : f32[640, 64]\n"
+                                   "return %1, %3\n")),
+            "column_reduce 1, loop 3");
+  EXPECT_EQ(gpu_kernels(column_sum("%2 = constant 1 : f32[640, 64]\nreturn %1, %2\n")), "column_reduce 1, loop 2");
+  EXPECT_EQ(gpu_kernels(R"(%0 = input "x" : f32[4, 8, 16, 32]
+%1 = reduce_sum(%0) {axes=[0, 2]} : f32[8, 32]
+%2 = neg(%0) : f32[4, 8, 16, 32]
+return %1, %2
+)"),
+            "column_reduce 1, loop 2");
 }
 
 // What a row's sum reads belongs to that kernel, and a new value of an input to one that may overwrite it.

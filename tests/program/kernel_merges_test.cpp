@@ -92,6 +92,20 @@ TEST(MergedColumnSums, OnlyOfTheLoopsRows) {
             "loop 4 6, column_reduce 7");
 }
 
+// A thread has no registers for as many columns as it would have of long rows.
+TEST(MergedColumnSums, NotOfLongRows) {
+  const auto text = [](int columns) {
+    return fmt::format(R"(%0 = input "x" : f32[640, {0}]
+%1 = reduce_sum(%0) {{axes=[1]}} : f32[640]
+%2 = reduce_sum(%0) {{axes=[0]}} : f32[{0}]
+return %1, %2
+)",
+                       columns);
+  };
+  EXPECT_EQ(with_column_sums_merged(text(1024)), "loop 1 2");
+  EXPECT_EQ(with_column_sums_merged(text(65536)), "loop 1, column_reduce 2");
+}
+
 // Each has registers for all of a thread's columns.
 TEST(MergedColumnSums, AreFourAtMost) {
   std::string sums, results = "%6";
@@ -142,6 +156,19 @@ TEST(StoredMembers, AreWhatOthersNeed) {
   EXPECT_EQ(stored_members(softmax + "%8 = cumsum(%1) {axes=[0]} : f32[8]\nreturn %7, %8\n"), "loop 1 (5) 7, cumsum 8");
 }
 
+// A later pass over the row reads the sum of the first two, which no register keeps.
+TEST(StoredMembers, AreWhatALaterPassReads) {
+  EXPECT_EQ(stored_members(R"(%0 = input "x" : f32[8, 64]
+%1 = input "y" : f32[8, 64]
+%2 = add(%0, %1) : f32[8, 64]
+%3 = reduce_sum(%2) {axes=[1]} : f32[8]
+%4 = broadcast(%3) {axes=[0]} : f32[8, 64]
+%5 = mul(%2, %4) : f32[8, 64]
+return %5
+)"),
+            "loop 2 3 5");
+}
+
 TEST(StoredMembers, OfGemmsAndOfOthers) {
   const std::string gemm = R"(%0 = input "a" : f32[64, 96]
 %1 = input "b" : f32[96, 128]
@@ -183,7 +210,7 @@ std::string norm(const std::string& rest, int rows = 1) {
          rest;
 }
 
-TEST(RowsMergedIntoGemms, OfSkinnyGemmsAlone) {
+TEST(RowsMergedIntoGemms, OfAFewRows) {
   const std::string gemm = "%7 = dot(%6, %1) {transpose_b} : f32[1, 320]\nreturn %7\n";
   EXPECT_EQ(with_rows_merged(norm(gemm)), "dot 7 with rows 3 6");
   // A reshape of the rows serves as well.

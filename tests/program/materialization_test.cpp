@@ -40,6 +40,7 @@ TEST(Materialization, OfWhatLoopsCannotExpand) {
 %4 = neg(%3) : f32[8, 64]
 %5:2 = topk(%0) {count=3} : f32[8, 3], i32[8, 3]
 %6 = reduce_max(%0) {axes=[1]} : f32[8]
+%7 = neg(%6) : f32[8]
 return %2, %4, %5.1
 )";
   EXPECT_EQ(stored(text, kProcessor), "1 2 3 4 5.1");
@@ -62,6 +63,19 @@ TEST(Materialization, OfWhatCostsTooMuchToRepeat) {
 return %3, %4
 )";
   EXPECT_EQ(stored_on_gpu(powers), "2 3 4");
+}
+
+// What is in memory costs nothing.
+TEST(Materialization, NotOfWhatFollowsCheaplyFromMemory) {
+  EXPECT_EQ(stored(R"(%0 = input "x" : f32[64]
+%1 = tanh(%0) : f32[64]
+%2 = neg(%1) : f32[64]
+%3 = abs(%2) : f32[64]
+%4 = sqrt(%2) : f32[64]
+return %1, %3, %4
+)",
+                   kProcessor),
+            "1 3 4");
 }
 
 // %1, which %5 needs in 16 ways, is computed once by a GPU's kernel.
@@ -187,6 +201,18 @@ TEST(Materialization, OfWhatRoundsAScaledGemmOrASumWithOne) {
   EXPECT_EQ(stored_on_gpu(text(tensor, "mul(%3, %4)")), "3 7");
 }
 
+// A sum that is read as it is, too.
+TEST(Materialization, NotOfWhatRoundsASumThatOthersRead) {
+  EXPECT_EQ(stored_on_gpu(gemm(R"(%4 = broadcast(%2) {axes=[1]} : f32[64, 128]
+%5 = add(%3, %4) : f32[64, 128]
+%6 = cast(%5) : bf16[64, 128]
+%7 = tanh(%6) : bf16[64, 128]
+%8 = neg(%5) : f32[64, 128]
+return %7, %8
+)")),
+            "3 7 8");
+}
+
 // Two halves of what ranks exchanged, added and rounded: not both halves are kept until the sum's use.
 TEST(Materialization, OfTheRoundedSumOfAnExchange) {
   const auto text = [](const std::string& exchange, const std::string& last) {
@@ -213,6 +239,39 @@ TEST(Materialization, OfPartialSumsOfGemms) {
   };
   EXPECT_EQ(stored(text("dot(%0, %1)", "dot(%0, %1)"), kProcessor), "3 4 5 6 7");
   EXPECT_EQ(stored(text("abs(%3)", "neg(%3)"), kProcessor), "3 7");
+  // A sum without a GEMM, to which one is added.
+  EXPECT_EQ(stored(R"(%0 = input "a" : f32[64, 96]
+%1 = input "b" : f32[96, 128]
+%2 = input "x" : f32[64, 128]
+%3 = input "y" : f32[64, 128]
+%4 = add(%2, %3) : f32[64, 128]
+%5 = dot(%0, %1) : f32[64, 128]
+%6 = add(%4, %5) : f32[64, 128]
+return %6
+)",
+                   kProcessor),
+            "5 6");
+}
+
+// A sum to which something is added after `between` other nodes, on a stage of a pipeline or elsewhere.
+std::string sum_after(int between, bool is_stage) {
+  std::string text =
+      R"(%0 = input "x" : f32[64]
+%1 = input "y" : f32[64]
+%2 = )" +
+      std::string(is_stage ? "receive {shape=[64], dtype=f32, count=2, peer=1, name=\"z\", group=\"pp\"} : f32[64]"
+                           : "input \"z\" : f32[64]") +
+      "\n%3 = add(%0, %1) : f32[64]\n%4 = neg(%2) : f32[64]\n";
+  int last = 4;
+  for (; last < 3 + between; ++last) text += fmt::format("%{} = neg(%{}) : f32[64]\n", last + 1, last);
+  return text + fmt::format("%{0} = add(%3, %{1}) : f32[64]\nreturn %{0}\n", last + 1, last);
+}
+
+// The next micro-batch's gradient comes long after the sum so far.
+TEST(Materialization, OfWhatAStageAddsToLater) {
+  EXPECT_EQ(stored(sum_after(64, true), kProcessor), "2 3 68");
+  EXPECT_EQ(stored(sum_after(63, true), kProcessor), "2 67");
+  EXPECT_EQ(stored(sum_after(64, false), kProcessor), "68");
 }
 
 // A number for each row, which the broadcast would compute for each element.
@@ -224,6 +283,15 @@ TEST(Materialization, OfCostlyValuesUnderABroadcast) {
   };
   EXPECT_EQ(stored(text("neg(%2)", "8"), kProcessor), "3 5");
   EXPECT_EQ(stored(text("neg(%1)", "8"), kProcessor), "5");
+  // This one repeats nothing.
+  EXPECT_EQ(stored(R"(%0 = input "x" : f32[8, 64]
+%1 = tanh(%0) : f32[8, 64]
+%2 = broadcast(%1) {axes=[1, 2]} : f32[1, 8, 64]
+%3 = neg(%2) : f32[1, 8, 64]
+return %3
+)",
+                   kProcessor),
+            "3");
 }
 
 TEST(Materialization, OfWhatAGatherReads) {
@@ -260,12 +328,19 @@ TEST(Materialization, OfUpdatesByIndex) {
   EXPECT_EQ(stored(scatter(32, "%0"), kProcessor), "4 5");
 }
 
-// Updates that are computed from the base would change while rows are written.
+// Updates or indices that are computed from the base would change while rows are written.
 TEST(Materialization, OfUpdatesFromTheBase) {
   EXPECT_EQ(stored_on_gpu(R"(%0 = input "table" : f32[1000, 24]
 %1 = input "rows" : i32[8]
 %2 = slice(%0) {start=[0, 0], limit=[8, 24], strides=[1, 1]} : f32[8, 24]
 %3 = scatter_add(%0, %1, %2) {axes=[0]} : f32[1000, 24]
+return %3
+)"),
+            "2 3");
+  EXPECT_EQ(stored_on_gpu(R"(%0 = input "table" : i32[1000]
+%1 = input "x" : i32[8]
+%2 = slice(%0) {start=[0], limit=[8], strides=[1]} : i32[8]
+%3 = scatter_add(%0, %2, %1) {axes=[0]} : i32[1000]
 return %3
 )"),
             "2 3");
@@ -294,6 +369,25 @@ return %3
 )";
   EXPECT_EQ(stored(transposed, kProcessor), "3");
   EXPECT_EQ(stored_on_gpu(transposed), "3");
+  const std::string cast_thrice = R"(%0 = input "a" : f32[64, 96]
+%1 = input "b" : f32[96, 128]
+%2 = cast(%0) : bf16[64, 96]
+%3 = cast(%2) : f32[64, 96]
+%4 = cast(%3) : f16[64, 96]
+%5 = cast(%4) : f32[64, 96]
+%6 = dot(%5, %1) : f32[64, 128]
+return %6
+)";
+  EXPECT_EQ(stored(cast_thrice, kProcessor), "5 6");
+  // Only the operand that is computed, not the one that lies in another order.
+  const std::string one_of_two = R"(%0 = input "a" : bf16[64, 96]
+%1 = input "b" : f32[128, 96]
+%2 = cast(%0) : f32[64, 96]
+%3 = permute(%1) {axes=[1, 0]} : f32[96, 128]
+%4 = dot(%2, %3) : f32[64, 128]
+return %4
+)";
+  EXPECT_EQ(stored_on_gpu(one_of_two), "2 4");
 }
 
 // Parts of one value, which other GEMMs may read too.
@@ -319,27 +413,43 @@ TEST(Materialization, OfOperandsThatDoNotLieRight) {
 return %4
 )"),
             "3 4");
-  const std::string across = R"(%0 = input "a" : f8e4m3[64, 96]
+  const std::string across = R"(%0 = input "a" : f8e4m3[64, 192]
 %1 = input "b" : f8e4m3[96, 128]
-%2 = permute(%1) {axes=[1, 0]} : f8e4m3[128, 96]
-%3 = dot(%0, %2) {transpose_b} : f32[64, 128]
-return %3
+%2 = slice(%0) {start=[0, 96], limit=[64, 192], strides=[1, 1]} : f8e4m3[64, 96]
+%3 = permute(%1) {axes=[1, 0]} : f8e4m3[128, 96]
+%4 = dot(%2, %3) {transpose_b} : f32[64, 128]
+return %4
 )";
-  EXPECT_EQ(stored_on_gpu(across, "sm_90a"), "2 3");
-  EXPECT_EQ(stored_on_gpu(across, "sm_80"), "3");
+  EXPECT_EQ(stored_on_gpu(across, "sm_90a"), "3 4");
+  EXPECT_EQ(stored_on_gpu(across, "sm_80"), "4");
 }
 
-// Scales have to be in memory, and what a template other than a GEMM reads besides its operands.
-TEST(Materialization, OfWhatTemplatesReadBesideTheirOperands) {
+// What attention reads besides its operands has to lie in memory as it is, seen through nothing.
+TEST(Materialization, OfWhatAttentionReadsBesideItsOperands) {
   const std::string text = R"(%0 = input "q" : bf16[1, 64, 2, 64]
 %1 = input "dout" : bf16[1, 64, 2, 64]
 %2 = input "lse" : f32[1, 2, 64]
-%3 = input "delta" : f32[1, 2, 64]
-%4 = neg(%3) : f32[1, 2, 64]
-%5:3 = attention_gradient(%0, %0, %0, %1, %2, %4) {scale=0.125} : bf16[1, 64, 2, 64], bf16[1, 64, 2, 64], bf16[1, 64, 2, 64]
-return %5, %5.1, %5.2
+%3 = input "delta" : f32[2, 64]
+%4 = reshape(%3) : f32[1, 2, 64]
+%5 = reshape(%1) : bf16[1, 64, 2, 64]
+%6:3 = attention_gradient(%0, %0, %0, %5, %2, %4) {scale=0.125} : bf16[1, 64, 2, 64], bf16[1, 64, 2, 64], bf16[1, 64, 2, 64]
+return %6, %6.1, %6.2
 )";
-  EXPECT_EQ(stored(text, kProcessor), "4 5 5.1 5.2");
+  EXPECT_EQ(stored(text, kProcessor), "4 6 6.1 6.2");
+}
+
+// Keys of two sequences that ranks gathered along positions lie in pieces, which every block would put together.
+TEST(Materialization, OfGatheredKeys) {
+  const std::string text = R"(%0 = input "q" : bf16[2, 64, 2, 64]
+%1 = input "k" : bf16[2, 32, 2, 64]
+%2 = all_gather(%1) {count=2, group="cp"} : bf16[2, 2, 32, 2, 64]
+%3 = permute(%2) {axes=[1, 0, 2, 3, 4]} : bf16[2, 2, 32, 2, 64]
+%4 = reshape(%3) : bf16[2, 64, 2, 64]
+%5:2 = attention(%0, %4, %4) {scale=0.125} : bf16[2, 64, 2, 64], f32[2, 2, 64]
+return %5, %5.1
+)";
+  EXPECT_EQ(stored_on_gpu(text), "2 4 5 5.1");
+  EXPECT_EQ(stored(text, kProcessor), "2 5 5.1");
 }
 
 // A collective sends one piece of memory: what is in it, not a view of that.
