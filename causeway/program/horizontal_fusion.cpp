@@ -21,23 +21,26 @@ constexpr int64_t kSmallBytes = int64_t{256} << 10;
 
 class HorizontalFuser {
  public:
-  HorizontalFuser(const Graph& graph, const Target& target, const std::vector<std::set<Value>>& reads,
-                  FusionResult& fusion)
-      : graph_(graph), target_(target), reads_(reads), fusion_(fusion), launch_of_(fusion.kernels.size()) {
-    for (size_t k = 0; k < reads.size(); ++k)
-      for (const Value read : reads[k]) last_reader_[read] = k;
-    for (const Assignment& assignment : graph.assignments) replaces_[assignment.value].push_back(assignment.target);
-    outlives_.insert(graph.outputs.begin(), graph.outputs.end());
-    for (const Assignment& assignment : graph.assignments) outlives_.insert(assignment.value);
+  HorizontalFuser(const FusionProblem& problem, const MaterializedValues& materialized, const FusedKernels& kernels)
+      : graph_(problem.graph),
+        target_(problem.target),
+        materialized_(materialized),
+        kernels_(kernels),
+        launch_of_(kernels.size()) {
+    for (size_t k = 0; k < kernels.size(); ++k)
+      for (const Value read : kernels.reads(k)) last_reader_[read] = k;
+    for (const Assignment& assignment : graph_.assignments) replaces_[assignment.value].push_back(assignment.target);
+    outlives_.insert(graph_.outputs.begin(), graph_.outputs.end());
+    for (const Assignment& assignment : graph_.assignments) outlives_.insert(assignment.value);
   }
 
-  void run() {
-    for (size_t k = 0; k < fusion_.kernels.size(); ++k) {
+  std::vector<KernelRequest> run() {
+    for (size_t k = 0; k < kernels_.size(); ++k) {
       for (const int family : families_before(k)) launch(family);
       if (const std::optional<int> family = family_of(k)) put_off(k, *family);
     }
     for (size_t family = 0; family < waiting_.size(); ++family) launch(static_cast<int>(family));
-    gather();
+    return gather();
   }
 
  private:
@@ -50,7 +53,7 @@ class HorizontalFuser {
 
   // Whether the loop stores nothing large but new values of inputs, as an optimizer does.
   bool takes_no_memory(size_t k) const {
-    const KernelRequest& request = fusion_.kernels[k];
+    const KernelRequest& request = kernels_.request(k);
     for (size_t i = 0; i < request.members.size(); ++i)
       if (request.stored[i] && !takes_no_memory(request.members[i])) return false;
     return true;
@@ -58,11 +61,11 @@ class HorizontalFuser {
 
   // Loops with the same number have equal text, sizes and blocks. Nothing for what keeps a launch of its own.
   std::optional<int> family_of(size_t k) {
-    const KernelRequest& request = fusion_.kernels[k];
+    const KernelRequest& request = kernels_.request(k);
     if (request.kind != KernelKind::kLoop || !request.rows.is_constant() || !request.columns.is_constant())
       return std::nullopt;
     if (!takes_no_memory(k)) return std::nullopt;
-    const GeneratedKernel kernel = generate_kernel(graph_, fusion_.materialized, request, target_);
+    const GeneratedKernel kernel = generate_kernel(graph_, materialized_, request, target_);
     if (!kernel.sizes.empty()) return std::nullopt;
     std::string key = fmt::format("{} {}", request.rows.constant(), request.columns.constant());
     for (const KernelPhase& phase : kernel.phases) key += fmt::format(" {}", phase.tasks({}));
@@ -78,17 +81,17 @@ class HorizontalFuser {
 
   void put_off(size_t k, int family) {
     waiting_[static_cast<size_t>(family)].push_back(k);
-    for (const Value member : fusion_.kernels[k].members) written_by_[member] = family;
-    for (const Value read : reads_[k])
+    for (const Value member : kernels_.request(k).members) written_by_[member] = family;
+    for (const Value read : kernels_.reads(k))
       if (is_input(graph_.node(read).op)) read_by_.emplace(read, family);
   }
 
   // Those of which a loop that was put off has to come before kernel k.
   std::set<int> families_before(size_t k) const {
     std::set<int> families;
-    for (const Value read : reads_[k])
+    for (const Value read : kernels_.reads(k))
       if (const auto entry = written_by_.find(read); entry != written_by_.end()) families.insert(entry->second);
-    for (const Value member : fusion_.kernels[k].members) {
+    for (const Value member : kernels_.request(k).members) {
       const auto replaced = replaces_.find(member);
       if (replaced == replaces_.end()) continue;
       for (const Value input : replaced->second)
@@ -103,7 +106,7 @@ class HorizontalFuser {
   bool may_wait(size_t k, size_t until) const {
     size_t next = k;
     while (next < until && takes_no_memory(next + 1)) ++next;
-    return next == until || std::all_of(reads_[k].begin(), reads_[k].end(), [&](Value read) {
+    return next == until || std::all_of(kernels_.reads(k).begin(), kernels_.reads(k).end(), [&](Value read) {
              return is_input(graph_.node(read).op) || outlives_.contains(read) || is_small(read) ||
                     last_reader_.at(read) >= until;
            });
@@ -113,8 +116,8 @@ class HorizontalFuser {
   void launch(int family) {
     const std::vector<size_t> waiting = std::exchange(waiting_[static_cast<size_t>(family)], {});
     for (const size_t k : waiting) {
-      for (const Value member : fusion_.kernels[k].members) written_by_.erase(member);
-      for (const Value read : reads_[k]) read_by_.erase({read, family});
+      for (const Value member : kernels_.request(k).members) written_by_.erase(member);
+      for (const Value read : kernels_.reads(k)) read_by_.erase({read, family});
     }
     const size_t most = most_[static_cast<size_t>(family)];
     if (most < 2 || waiting.size() < 2) return;
@@ -127,30 +130,30 @@ class HorizontalFuser {
     }
   }
 
-  void gather() {
-    std::vector<KernelRequest> kernels;
+  std::vector<KernelRequest> gather() const {
+    std::vector<KernelRequest> requests;
     std::map<size_t, KernelRequest> begun;  // by the place of the last
-    for (size_t k = 0; k < fusion_.kernels.size(); ++k) {
-      KernelRequest& request = fusion_.kernels[k];
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      const KernelRequest& request = kernels_.request(k);
       if (!launch_of_[k]) {
-        kernels.push_back(std::move(request));
+        requests.push_back(request);
         continue;
       }
       const size_t last = *launch_of_[k];
       if (const auto first = begun.find(last); first != begun.end()) {
-        first->second.alike.push_back(std::move(request.members));
+        first->second.alike.push_back(request.members);
       } else {
-        begun.emplace(last, std::move(request));
+        begun.emplace(last, request);
       }
-      if (k == last) kernels.push_back(std::move(begun.at(last)));
+      if (k == last) requests.push_back(std::move(begun.at(last)));
     }
-    fusion_.kernels = std::move(kernels);
+    return requests;
   }
 
   const Graph& graph_;
   const Target& target_;
-  const std::vector<std::set<Value>>& reads_;
-  FusionResult& fusion_;
+  const MaterializedValues& materialized_;
+  const FusedKernels& kernels_;
   std::map<Value, size_t> last_reader_;
   std::map<Value, std::vector<Value>> replaces_;  // by value, the inputs that take it as their new value
   std::set<Value> outlives_;                      // what is kept until the program ends
@@ -164,9 +167,9 @@ class HorizontalFuser {
 
 }  // namespace
 
-void fuse_horizontally(const Graph& graph, const Target& target, const std::vector<std::set<Value>>& reads,
-                       FusionResult& fusion) {
-  HorizontalFuser(graph, target, reads, fusion).run();
+std::vector<KernelRequest> fuse_horizontally(const FusionProblem& problem, const MaterializedValues& materialized,
+                                             const FusedKernels& kernels) {
+  return HorizontalFuser(problem, materialized, kernels).run();
 }
 
 }  // namespace causeway::program

@@ -3,19 +3,19 @@
 // squares of as many gradients. An optimizer's large tensors are updated at 83 % of a copy's rate one by one.
 #pragma once
 
-#include <set>
 #include <vector>
 
-#include "causeway/program/fusion.h"
+#include "causeway/program/fused_kernels.h"
+#include "causeway/program/fusion_problem.h"
 
 namespace causeway::program {
 
-// Gathers loops of equal text and constant sizes whose results are small, or new values of inputs, into one request
-// each (KernelRequest::alike), in the place of the last of them: as many as the arguments of a launch allow. A loop is
-// put off for that only where nothing between needs its results or takes the place of an input that it reads, and where
-// no large tensor would have to be kept longer, unless nothing between takes memory for another one. `reads` has for
-// each of the fusion's kernels the values in memory that it reads.
-void fuse_horizontally(const Graph& graph, const Target& target, const std::vector<std::set<Value>>& reads,
-                       FusionResult& fusion);
+// The requests of the kernels, where loops of equal text and constant sizes whose results are small, or new values of
+// inputs, are one request each (KernelRequest::alike), in the place of the last of them: as many as the arguments of a
+// launch allow. A loop is put off for that only where nothing between needs its results or takes the place of an input
+// that it reads, and where no large tensor would have to be kept longer, unless nothing between takes memory for
+// another one.
+std::vector<KernelRequest> fuse_horizontally(const FusionProblem& problem, const MaterializedValues& materialized,
+                                             const FusedKernels& kernels);
 
 }  // namespace causeway::program

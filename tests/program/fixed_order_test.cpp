@@ -71,7 +71,7 @@ return %7, %4
 
 const std::vector<CutCase>& cut_cases() {
   static const std::vector<CutCase> cases = {
-      {"ProductOfRows",
+      {"GemmOfRows",
        [](int64_t n) {
          return fmt::format(
              "%0 = input \"a\" : bf16[{0}, 1040]\n%1 = input \"b\" : bf16[1040, 136]\n"
@@ -82,7 +82,7 @@ const std::vector<CutCase>& cut_cases() {
        {0},
        200,
        {8, 40, 128}},
-      {"ProductOfColumns",
+      {"GemmOfColumns",
        [](int64_t n) {
          return fmt::format(
              "%0 = input \"a\" : f32[24, 1040]\n%1 = input \"b\" : f32[{0}, 1040]\n"

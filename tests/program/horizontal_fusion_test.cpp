@@ -8,6 +8,7 @@
 
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
+#include "causeway/program/fusion.h"
 #include "tests/comparison/bounds.h"
 #include "tests/comparison/comparison.h"
 #include "tests/device/device_under_test.h"
@@ -150,14 +151,14 @@ TEST_P(HorizontalFusion, ASharedOperandIsNotOverwritten) {
   GraphText text;
   const std::string weight = text.input("f32[24, 24]");
   const std::string shared = text.add(fmt::format("dot({0}, {0}) : f32[24, 24]", weight));
-  std::vector<std::string> products, results;
+  std::vector<std::string> operands, results;
   // As many as make three kernels of loops that share what they read; too costly for the GEMM's epilogue.
   for (int i = 0; i < 36; ++i) {
     const std::string factor = text.add(fmt::format("tanh({}) : f32[24, 24]", text.input("f32[24, 24]")));
-    products.push_back(text.add(fmt::format("mul({}, {}) : f32[24, 24]", factor, shared)));
+    operands.push_back(text.add(fmt::format("mul({}, {}) : f32[24, 24]", factor, shared)));
   }
-  for (const std::string& product : products)
-    results.push_back(text.add(fmt::format("dot({}, {}) : f32[24, 24]", product, weight)));
+  for (const std::string& operand : operands)
+    results.push_back(text.add(fmt::format("dot({}, {}) : f32[24, 24]", operand, weight)));
   const Graph graph = text.graph(results);
   EXPECT_THAT(loops(graph), testing::ElementsAre(3));
   expect_reference(graph);
@@ -180,8 +181,8 @@ TEST_P(HorizontalFusion, ALoopIsNotPutOffBeyondTheUpdateOfItsInput) {
   GraphText text;
   const std::string x = text.input("f32[48, 48]"), y = text.input("f32[48, 48]"), weight = text.input("f32[48, 48]");
   const std::string before = text.add(fmt::format("neg({}) : f32[48, 48]", x));
-  const std::string product = text.add(fmt::format("dot({}, {}) : f32[48, 48]", y, weight));
-  const std::string update = text.add(fmt::format("dot({}, {}) : f32[48, 48]", product, weight));
+  const std::string gemm = text.add(fmt::format("dot({}, {}) : f32[48, 48]", y, weight));
+  const std::string update = text.add(fmt::format("dot({}, {}) : f32[48, 48]", gemm, weight));
   const std::string after = text.add(fmt::format("neg({}) : f32[48, 48]", y));
   text.assign(x, update);
   const Graph graph = text.graph({before, after});
@@ -194,13 +195,13 @@ TEST_P(HorizontalFusion, ALoopIsNotPutOffBeyondTheUpdateOfItsInput) {
 TEST(HorizontalFusionOrder, NothingLargeIsKeptForIt) {
   for (const bool kept : {false, true}) {
     GraphText text;
-    std::vector<std::string> results, products;
+    std::vector<std::string> results, gemms;
     const std::string weight = text.input("f32[512, 512]");
     for (int i = 0; i < 4; ++i) {
-      products.push_back(text.add(fmt::format("dot({}, {}) : f32[512, 512]", text.input("f32[512, 512]"), weight)));
-      results.push_back(text.add(fmt::format("reduce_sum({}) {{axes=[0, 1]}} : f32[]", products.back())));
+      gemms.push_back(text.add(fmt::format("dot({}, {}) : f32[512, 512]", text.input("f32[512, 512]"), weight)));
+      results.push_back(text.add(fmt::format("reduce_sum({}) {{axes=[0, 1]}} : f32[]", gemms.back())));
     }
-    if (kept) results.insert(results.end(), products.begin(), products.end());
+    if (kept) results.insert(results.end(), gemms.begin(), gemms.end());
     EXPECT_THAT(loops(text.graph(results)),
                 kept ? testing::ElementsAre(4) : testing::Matcher<std::vector<int>>(testing::ElementsAre(1, 1, 1, 1)));
   }

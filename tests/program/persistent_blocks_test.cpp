@@ -134,7 +134,7 @@ TEST(PersistentBlocks, ShareOneTaskCounter) {
         EXPECT_TRUE(access.written);
         EXPECT_TRUE(contents.insert(access.holding.content).second);
       }
-  EXPECT_EQ(contents.size(), 5u) << "three products, attention, and one kernel of two phases for its gradients";
+  EXPECT_EQ(contents.size(), 5u) << "three GEMMs, attention, and one kernel of two phases for its gradients";
 }
 
 // What a kernel that failed has left of them would be missing from the next one's.

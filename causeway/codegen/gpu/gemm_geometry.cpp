@@ -15,7 +15,6 @@ namespace causeway::codegen {
 namespace {
 
 constexpr int64_t kTakenForUnknown = 4096;  // what an unknown size is taken for
-constexpr int64_t kSkinny = 16;             // sides up to this have tiles of their own
 constexpr int kMostSplits = 32;
 constexpr int64_t kLeastSplitK = 256;  // less is not worth a part of its own
 constexpr double kLaunch = 3;          // microseconds
@@ -361,7 +360,7 @@ class HopperGemmCandidates {
 
 GpuGemmPlan choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand operand, int64_t batch, int64_t m,
                             int64_t n, int64_t k) {
-  const auto thin = [](int64_t size) { return size != kUnknownSize && size <= kSkinny; };
+  const auto thin = [](int64_t size) { return size != kUnknownSize && size <= kSkinnyGemmRows; };
   const GemmSides sides = thin(m) ? GemmSides::kSkinnyM : thin(n) ? GemmSides::kSkinnyN : GemmSides::kLarge;
   const double products = gemm_multiply_adds(architecture, operand), bytes = gemm_combine_bytes(architecture);
   const Sizes sizes(batch, m, n, k);

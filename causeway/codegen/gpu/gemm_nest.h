@@ -7,6 +7,7 @@
 
 #include "causeway/codegen/expressions/gemm_nest.h"
 #include "causeway/device/gpu_architecture.h"
+#include "causeway/kernels/gpu/skinny_gemm_layout.h"
 
 namespace causeway::codegen {
 
@@ -43,7 +44,7 @@ class GpuGemmNest : public GemmNest {
   const DirectOperand& b() const { return b_; }
 
   // Sides this short have kernels that leave most of a matrix instruction unused.
-  static bool is_skinny(const Dim& size) { return size.is_constant() && size.constant() <= 16; }
+  static bool is_skinny(const Dim& size) { return size.is_constant() && size.constant() <= kSkinnyGemmRows; }
 
  private:
   DirectOperand find_operand(Value operand, const Dim& lines, bool k_last);
