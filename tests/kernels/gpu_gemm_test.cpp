@@ -627,7 +627,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, GpuGemm, testing::ValuesIn(device_specs()), na
 
 TEST(GpuGemmPlan, TilesFollowTheSizes) {
   const GpuArchitecture& a100 = gpu_architecture("sm_80");
-  const GpuGemmPlan large = choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 8192, 4096, 1024);
+  const GpuGemmChoice large = choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 8192, 4096, 1024);
   EXPECT_EQ(large.tile.m, 128);
   EXPECT_EQ(large.splits, 1);
   EXPECT_EQ(choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 256, 256, 256).tile.m, 64);

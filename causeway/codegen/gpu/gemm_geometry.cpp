@@ -358,13 +358,13 @@ class HopperGemmCandidates {
 
 }  // namespace
 
-GpuGemmPlan choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand operand, int64_t batch, int64_t m,
-                            int64_t n, int64_t k) {
+GpuGemmChoice choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand operand, int64_t batch, int64_t m,
+                              int64_t n, int64_t k) {
   const auto thin = [](int64_t size) { return size != kUnknownSize && size <= kSkinny; };
   const GemmSides sides = thin(m) ? GemmSides::kSkinnyM : thin(n) ? GemmSides::kSkinnyN : GemmSides::kLarge;
   const double products = gemm_multiply_adds(architecture, operand), bytes = gemm_combine_bytes(architecture);
   const Sizes sizes(batch, m, n, k);
-  GpuGemmPlan best;
+  GpuGemmChoice best;
   double best_time = 0;
   for (const GemmSchedule& candidate : gemm_schedules()) {
     if (candidate.operand != operand || candidate.sides != sides || !serves(candidate.processors, architecture))
@@ -447,6 +447,11 @@ std::string gemm_tile_text(const HopperGemmTile& tile) {
   return fmt::format("static constexpr HopperGemmTile kTile = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};", tile.m,
                      tile.n, tile.stages, tile.cluster_m, tile.ping_pong, tile.b_along_k, tile.results_in_stages,
                      tile.cluster_n, tile.rows_together, tile.transposed);
+}
+
+std::string gemm_tile_text(const SkinnyGemmTile& tile) {
+  return fmt::format("static constexpr SkinnyGemmTile kTile = {{{}, {}, {}, {}}};", tile.columns, tile.waves,
+                     tile.parts, tile.row_bytes);
 }
 
 }  // namespace causeway::codegen

@@ -13,15 +13,15 @@
 
 namespace causeway::codegen {
 
-struct GpuGemmPlan {
+struct GpuGemmChoice {
   GpuGemmTile tile;
   int splits = 1;
 };
 
 // Sizes may be kUnknownSize, which are taken to be large; a GEMM
 // whose sizes are not all known is never split.
-GpuGemmPlan choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand operand, int64_t batch, int64_t m,
-                            int64_t n, int64_t k);
+GpuGemmChoice choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand operand, int64_t batch, int64_t m,
+                              int64_t n, int64_t k);
 
 // Of a GEMM of skinny_gemm.h.
 SkinnyGemmTile choose_skinny_gemm(const GpuArchitecture& architecture, int64_t batch, int64_t m, int64_t n, int64_t k);
@@ -59,5 +59,6 @@ HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGem
 // "static constexpr GpuGemmTile kTile = {...};".
 std::string gemm_tile_text(const GpuGemmTile& tile);
 std::string gemm_tile_text(const HopperGemmTile& tile);
+std::string gemm_tile_text(const SkinnyGemmTile& tile);
 
 }  // namespace causeway::codegen
