@@ -427,8 +427,8 @@ TEST_P(GpuGemm, BiasAndResidualOfOneResult) {
 // results leave from where slices were, and more.
 TEST_P(GpuGemm, TilesOf160ColumnsWithTheirEpilogue) {
   if (!architecture().has_warpgroup_matrix) return;
-  for (const auto& [products, tile] :
-       {std::pair(132, "kTile = {128, 160, 4, 1, "), std::pair(264, "kTile = {256, 160, 3, 1, ")}) {
+  for (const auto& [products, tile] : {std::pair(132, "kTile = {.m = 128, .n = 160, .stages = 4, "),
+                                       std::pair(264, "kTile = {.m = 256, .n = 160, .stages = 3, ")}) {
     expect_reference(fmt::format(R"(%0 = input "x" : bf16[{0}, 200, 24]
 %1 = input "w" : bf16[{0}, 24, 152]
 %2 = input "bias" : f32[152]
@@ -574,7 +574,9 @@ TEST_P(GpuGemm, FewRowsInPartsOfK) {
   for (const int m : {1, 13}) {
     const std::string text = dot("bf16", "2, ", m, 51, 8192, false, true, "f32") + "return %2\n";
     expect_reference(text);
-    EXPECT_EQ(source_.find("kTile = {16, 16, 4, 0}") != std::string::npos, clusters) << source_;
+    EXPECT_EQ(source_.find("kTile = {.columns = 16, .waves = 16, .parts = 4, .row_bytes = 0}") != std::string::npos,
+              clusters)
+        << source_;
     EmulatorOptions options;
     options.checked = true;
     const auto checked = std::make_shared<EmulatorDevice>(device()->target().processor, options);

@@ -56,7 +56,7 @@ std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architect
 HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGemmSums sums, HopperGemmStores stores,
                                   int64_t batch, int64_t m, int64_t n, int64_t k, GemmOrder order = {});
 
-// "static constexpr GpuGemmTile kTile = {...};".
+// "static constexpr GpuGemmTile kTile = {.m = 128, ...};".
 std::string gemm_tile_text(const GpuGemmTile& tile);
 std::string gemm_tile_text(const HopperGemmTile& tile);
 std::string gemm_tile_text(const SkinnyGemmTile& tile);
