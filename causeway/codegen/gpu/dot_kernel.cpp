@@ -32,6 +32,15 @@ std::string operand_type(const GpuGemmMainloop& mainloop) {
 // Whether operands are read from memory as another type than they have there.
 bool is_reinterpreted(GpuGemmType type) { return type == GpuGemmType::kTf32 || type == GpuGemmType::kF8Pair; }
 
+// "sm_90a".
+std::string processors_that_scale_blocks() {
+  std::string names;
+  for (const GpuArchitecture& architecture : gpu_architectures())
+    if (architecture.has_warpgroup_matrix && architecture.has_f8_matrix)
+      names += fmt::format("{}{}", names.empty() ? "" : " or ", architecture.processor);
+  return names;
+}
+
 class GpuDotWriter : public GpuGemmEpilogueWriter {
  public:
   using GpuGemmEpilogueWriter::GpuGemmEpilogueWriter;
@@ -55,7 +64,9 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
     if (!plan)
       throw Error(ErrorKind::kUnsupported,
                   fmt::format("{} has no kernel for this scaled_dot", target_.architecture().processor), node.scope,
-                  "Multiply on sm_90a, with a constant k and an even number of columns, or scale operands of a dot.");
+                  fmt::format("Multiply on {}, with a constant k and an even number of columns, or scale operands of a "
+                              "dot.",
+                              processors_that_scale_blocks()));
     return write(problem, *plan, epilogue);
   }
 

@@ -50,7 +50,8 @@ struct HopperGemmOffer {
 // What choose_hopper_gemm takes the fastest of.
 std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmSums sums,
                                                 HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
-                                                GemmOrder order = {});
+                                                GemmOrder order = {},
+                                                const HopperGemmFigures& figures = hopper_gemm_figures());
 
 // The same for the GEMMs that gemm_hopper.h computes. `stores`: how results leave, not kAny.
 HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGemmSums sums, HopperGemmStores stores,

@@ -82,8 +82,9 @@ bool serves_tma(const GpuGemmMainloop& mainloop, const GpuGemmOperand& operand) 
 
 bool serves_hopper(const GpuGemmProblem& problem, const GpuGemmMainloop& mainloop,
                    const GpuArchitecture& architecture) {
-  return architecture.has_warpgroup_matrix && serves_tma(mainloop, mainloop.a) && serves_tma(mainloop, mainloop.b) &&
-         !has_skinny_tiles(problem) && (mainloop.type != GpuGemmType::kTf32 || mainloop.b.contiguous_in_k);
+  return architecture.has_warpgroup_matrix && architecture.has_tma && serves_tma(mainloop, mainloop.a) &&
+         serves_tma(mainloop, mainloop.b) && !has_skinny_tiles(problem) &&
+         (mainloop.type != GpuGemmType::kTf32 || mainloop.b.contiguous_in_k);
 }
 
 // Whether 32 bits number the elements of a matrix.
@@ -171,7 +172,7 @@ GemmOperand portable_operand(GpuGemmType type) {
 bool serves_skinny_gemm(const GpuGemmProblem& problem, const GpuArchitecture& architecture) {
   const GpuGemmOperand &a = problem.a, &b = problem.b;
   const DType dtype = a.dtype;
-  return architecture.vendor == GpuArchitecture::Vendor::kNvidia && is_skinny_gemm_side(problem.m) &&
+  return architecture.wave_matrix == GpuArchitecture::WaveMatrix::kMmaSync && is_skinny_gemm_side(problem.m) &&
          problem.m.constant() > 0 && (dtype == DType::kBF16 || dtype == DType::kF16) && b.dtype == dtype && a.aligned &&
          b.aligned && a.contiguous_in_k && b.contiguous_in_k && problem.k.is_constant() && problem.k.constant() > 0 &&
          problem.k.constant() % kSkinnyGemmSlice == 0 && lies_within_reach(a, problem.m) &&
@@ -179,8 +180,9 @@ bool serves_skinny_gemm(const GpuGemmProblem& problem, const GpuArchitecture& ar
 }
 
 bool hides_epilogue(const GpuGemmProblem& problem, const GpuArchitecture& architecture) {
-  return !problem.fixed_order && architecture.has_warpgroup_matrix && size_bytes(problem.a.dtype) == 2 &&
-         stores_by_tma(problem.epilogue, problem.n) && size_bytes(problem.epilogue.stored.front()) == 2;
+  return !problem.fixed_order && architecture.has_warpgroup_matrix && architecture.has_tma &&
+         size_bytes(problem.a.dtype) == 2 && stores_by_tma(problem.epilogue, problem.n) &&
+         size_bytes(problem.epilogue.stored.front()) == 2;
 }
 
 std::optional<GpuGemmPlan> plan_gemm(const GpuGemmProblem& problem, const GpuArchitecture& architecture) {
