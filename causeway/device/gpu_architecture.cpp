@@ -63,6 +63,7 @@ constexpr GpuArchitecture amd() {
   GpuArchitecture architecture;
   architecture.preferred_sizes = kPreferredSizes;
   architecture.vendor = Vendor::kAmd;
+  architecture.wave_matrix = GpuArchitecture::WaveMatrix::kMfma;
   architecture.driver = "hip";
   architecture.unit_name = "compute unit";
   architecture.image_name = "machine code";
@@ -89,8 +90,13 @@ constexpr GpuArchitecture sm_90a() {
   architecture.processor = "sm_90a";
   architecture.definition = "CAUSEWAY_NVIDIA=90";
   architecture.shared_bytes = 227 * 1024;
-  architecture.parallel_units = 132;
+  architecture.parallel_units = kMeasuredUnits;
   architecture.has_warpgroup_matrix = true;
+  architecture.has_tma = true;
+  architecture.has_clusters = true;
+  // A cluster's are in one group of 16 or 18 multiprocessors, of which one at least lacks two: of 128 blocks eight
+  // waited for the others.
+  architecture.blocks_in_clusters_of_eight = 120;
   architecture.waits_for_launches = true;
   architecture.has_f8_matrix = true;
   architecture.preferred_sizes.f8_blocks = true;

@@ -10,8 +10,14 @@
 
 namespace causeway::device {
 
+// Multiprocessors of the GPU (H100, H200) that schedules were measured on. What decides the order of sums is derived
+// from it, whatever a device has, so that devices agree in results.
+inline constexpr int kMeasuredUnits = 132;
+
 struct GpuArchitecture {
   enum class Vendor { kNvidia, kAmd };
+  // What a wave multiplies matrices with: mma.sync, of fragments that ldmatrix loads, or MFMA.
+  enum class WaveMatrix { kMmaSync, kMfma };
 
   // What a multiprocessor gives to the blocks that it holds at the same time. It is made of units, which have registers
   // and waves of their own.
@@ -39,12 +45,17 @@ struct GpuArchitecture {
   bool copies_asynchronously = false;  // from memory to shared memory, past registers
   int shared_bytes = 0;                // most shared memory of one thread block
   Occupancy occupancy;
-  int parallel_units = 1;             // multiprocessors or compute units of the product that is named below
-  bool has_warpgroup_matrix = false;  // wgmma, TMA, mbarriers, clusters
-  bool waits_for_launches = false;    // kernels do themselves, and so may be set up before the one before has ended
-  bool has_tf32_matrix = false;       // instructions that multiply f32 rounded to tf32 (AMD: xf32)
-  bool has_f8_matrix = false;         // instructions that multiply 8-bit floats
-  std::string_view product;           // "H100, H200"
+  int parallel_units = 1;  // multiprocessors or compute units of the product that is named below
+  WaveMatrix wave_matrix = WaveMatrix::kMmaSync;
+  bool has_warpgroup_matrix = false;  // wgmma, which takes operands from shared memory
+  bool has_tma = false;               // the tensor memory accelerator, and mbarriers that count its bytes
+  bool has_clusters = false;          // blocks that share shared memory, and loads by multicast
+  // How many blocks, in clusters of eight with a multiprocessor each, run at the same time; 0: not measured.
+  int blocks_in_clusters_of_eight = 0;
+  bool waits_for_launches = false;  // kernels do themselves, and so may be set up before the one before has ended
+  bool has_tf32_matrix = false;     // instructions that multiply f32 rounded to tf32 (AMD: xf32)
+  bool has_f8_matrix = false;       // instructions that multiply 8-bit floats
+  std::string_view product;         // "H100, H200"
   PreferredSizes preferred_sizes;
 
   bool operator==(const GpuArchitecture& other) const { return processor == other.processor; }

@@ -429,8 +429,8 @@ TEST_P(GpuGemm, BiasAndResidualOfOneResult) {
 // results leave from where slices were, and more.
 TEST_P(GpuGemm, TilesOf160ColumnsWithTheirEpilogue) {
   if (!architecture().has_warpgroup_matrix) return;
-  for (const auto& [products, tile] :
-       {std::pair(132, "kTile = {128, 160, 4, 1, "), std::pair(264, "kTile = {256, 160, 3, 1, ")}) {
+  for (const auto& [products, tile] : {std::pair(132, "kTile = {.m = 128, .n = 160, .stages = 4, "),
+                                       std::pair(264, "kTile = {.m = 256, .n = 160, .stages = 3, ")}) {
     expect_reference(fmt::format(R"(%0 = input "x" : bf16[{0}, 200, 24]
 %1 = input "w" : bf16[{0}, 24, 152]
 %2 = input "bias" : f32[152]
@@ -576,7 +576,9 @@ TEST_P(GpuGemm, FewRowsInPartsOfK) {
   for (const int m : {1, 13}) {
     const std::string text = dot("bf16", "2, ", m, 51, 8192, false, true, "f32") + "return %2\n";
     expect_reference(text);
-    EXPECT_EQ(source_.find("kTile = {16, 16, 4, 0}") != std::string::npos, clusters) << source_;
+    EXPECT_EQ(source_.find("kTile = {.columns = 16, .waves = 16, .parts = 4, .row_bytes = 0}") != std::string::npos,
+              clusters)
+        << source_;
     EmulatorOptions options;
     options.checked = true;
     const auto checked = std::make_shared<EmulatorDevice>(device()->target().processor, options);
@@ -629,7 +631,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, GpuGemm, testing::ValuesIn(device_specs()), na
 
 TEST(GpuGemmPlan, TilesFollowTheSizes) {
   const GpuArchitecture& a100 = gpu_architecture("sm_80");
-  const GpuGemmPlan large = choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 8192, 4096, 1024);
+  const GpuGemmChoice large = choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 8192, 4096, 1024);
   EXPECT_EQ(large.tile.m, 128);
   EXPECT_EQ(large.splits, 1);
   EXPECT_EQ(choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 256, 256, 256).tile.m, 64);

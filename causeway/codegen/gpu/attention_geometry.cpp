@@ -22,7 +22,7 @@ const Schedule& schedule_for(std::span<const Schedule> schedules, const GpuAtten
   const auto found = std::find_if(schedules.begin(), schedules.end(), [&](const Schedule& schedule) {
     return (schedule.operand_bytes == 2) == (request.operand_bytes == 2) &&
            gpu_attention_padded_dim(request.head_dim) <= schedule.most_head_dim &&
-           serves(schedule.processors, architecture);
+           schedule.instructions == architecture.wave_matrix;
   });
   CAUSEWAY_CHECK(found != schedules.end(), "no schedule of attention for operands of {} bytes on {}",
                  request.operand_bytes, architecture.processor);

@@ -13,8 +13,8 @@ namespace {
 
 // Enough to keep a large GPU busy; constants, so that devices agree in results. Blocks that also store elements run
 // longer and fewer at a time, and the last of them are not to leave most of the GPU idle: five rounds of three for each
-// of 132 multiprocessors, a few less where columns do not divide them.
-constexpr int64_t kManyBlocks = 512, kManyStoringBlocks = 5 * 3 * 132;
+// of so many multiprocessors, a few less where columns do not divide them.
+constexpr int64_t kManyBlocks = 512, kManyStoringBlocks = 5 * 3 * device::kMeasuredUnits;
 constexpr int kUnrolledSteps = 4;
 constexpr int kGroupedSteps = 2;          // of a thread, whose loads all come before their stores
 constexpr int kStoringBlocksPerUnit = 3;  // registers for less would leave too few loads under way

@@ -114,15 +114,16 @@ bool fifth_stage_pays(HopperGemmTile tile, HopperGemmSums sums, HopperGemmStores
 class HopperGemmModel {
  public:
   // `order`: of the GEMM that is computed, `transposed` or not.
-  HopperGemmModel(const Sizes& sizes, const HopperGemmSchedule& schedule, HopperGemmSums sums, HopperGemmStores stores,
-                  GemmOrder order, bool transposed, int64_t units)
-      : schedule_(schedule),
+  HopperGemmModel(const HopperGemmFigures& figures, const Sizes& sizes, const HopperGemmSchedule& schedule,
+                  HopperGemmSums sums, HopperGemmStores stores, GemmOrder order, bool transposed, int64_t units)
+      : figures_(figures),
+        schedule_(schedule),
         order_(order),
-        times_(hopper_gemm_times(schedule.ping_pong)),
+        times_(schedule.ping_pong ? figures.ping_pong : figures.cooperative),
         measured_(schedule.measured),
         units_(units),
         parts_of_lines_(sizes.k % kHopperGemmDepth != 0 && sizes.k >= kHopperGemmLongLines
-                            ? 1 + (kHopperGemmOneTile.parts_of_lines - 1) * (order.a_along_k + order.b_along_k) / 2
+                            ? 1 + (figures.one_tile.parts_of_lines - 1) * (order.a_along_k + order.b_along_k) / 2
                             : 1) {
     const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
     const int64_t tiles_m = gemm_ceil_div(sizes.m, int64_t{schedule.m});
@@ -148,13 +149,13 @@ class HopperGemmModel {
     if (!order.b_along_k && schedule.m == 192 && schedule.n % 64 != 0) measured_ *= kHopperGemmThreeReadCrossing;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
     if (sums == HopperGemmSums::kOne) {
-      constexpr HopperGemmPower kPower = kHopperGemmPower;
-      const double each = kPower.product + kPower.line * (m + lines_of_b(schedule, order, kPower.crossing)) / (m * n) +
-                          kPower.operand * (64 + n) / (64 * n);
+      const HopperGemmPower& power = figures.power;
+      const double each = power.product + power.line * (m + lines_of_b(schedule, order, power.crossing)) / (m * n) +
+                          power.operand * (64 + n) / (64 * n);
       energy_ = static_cast<double>(tiles_) * m * n * static_cast<double>(sizes.k) * 1e-9 * each *
-                (schedule.ping_pong ? 1 + kPower.ping_pong : 1);
-      if (!schedule.ping_pong) energy_ += kPower.store * 1e-6 * static_cast<double>(sizes.batch * sizes.m * sizes.n);
-      energy_of_part_ = kPower.part * 1e-6 * m * n;
+                (schedule.ping_pong ? 1 + power.ping_pong : 1);
+      if (!schedule.ping_pong) energy_ += power.store * 1e-6 * static_cast<double>(sizes.batch * sizes.m * sizes.n);
+      energy_of_part_ = power.part * 1e-6 * m * n;
     }
   }
 
@@ -182,27 +183,26 @@ class HopperGemmModel {
   // cluster ask for the lines that they share once; groups of multiprocessors for `group_lines`.
   double time_of_one_tile_each(const HopperGemmTile& tile, int64_t blocks, int64_t group_lines, int splits,
                                int64_t each) const {
-    constexpr HopperGemmOneTileTimes kTimes = kHopperGemmOneTile;
+    const HopperGemmOneTileTimes& times = figures_.one_tile;
     const auto units = static_cast<double>(units_);
     const double part = static_cast<double>(blocks) / units;
-    const double products = tile.m * tile.n * kTimes.element * (1 + kTimes.clock * part);
-    const double lines_a = tile.m * kTimes.a_line * (order_.a_along_k ? 1 : kTimes.a_side_by_side);
+    const double products = tile.m * tile.n * times.element * (1 + times.clock * part);
+    const double lines_a = tile.m * times.a_line * (order_.a_along_k ? 1 : times.a_side_by_side);
     const double lines_b =
-        lines_of_b(schedule_, order_, kTimes.crossing) * (order_.b_along_k ? 1 : kTimes.b_side_by_side);
+        lines_of_b(schedule_, order_, times.crossing) * (order_.b_along_k ? 1 : times.b_side_by_side);
     const double asked_for = lines_a / tile.cluster_n + lines_b / tile.cluster_m;
-    const double from_cache = kTimes.all_lines *
-                              (asked_for * part + kTimes.line_of_group * static_cast<double>(group_lines) / units) *
+    const double from_cache = times.all_lines *
+                              (asked_for * part + times.line_of_group * static_cast<double>(group_lines) / units) *
                               parts_of_lines_;
     const double slice =
-        longer(longer(products, kTimes.way / tile.stages), longer(kTimes.line * (lines_a + lines_b), from_cache));
+        longer(longer(products, times.way / tile.stages), longer(times.line * (lines_a + lines_b), from_cache));
     const bool in_clusters = hopper_gemm_cluster(tile) > 1;
-    double time = kTimes.begin + std::max(0.0, tile.m * tile.n - kTimes.few_results) * kTimes.result +
-                  static_cast<double>(each) * slice + other_store_ + (in_clusters ? kTimes.cluster : 0);
-    if (splits > 1)
-      time += kTimes.combine_launch + 2 * static_cast<double>(blocks) * tile_bytes_ / kTimes.combine_bytes;
-    if (!in_clusters && blocks > kTimes.few_blocks)
-      time *= 1 + kTimes.out_of_step * static_cast<double>(blocks - kTimes.few_blocks) /
-                      static_cast<double>(units_ - kTimes.few_blocks);
+    double time = times.begin + std::max(0.0, tile.m * tile.n - times.few_results) * times.result +
+                  static_cast<double>(each) * slice + other_store_ + (in_clusters ? times.cluster : 0);
+    if (splits > 1) time += times.combine_launch + 2 * static_cast<double>(blocks) * tile_bytes_ / times.combine_bytes;
+    if (!in_clusters && blocks > times.few_blocks)
+      time *= 1 + times.out_of_step * static_cast<double>(blocks - times.few_blocks) /
+                      static_cast<double>(units_ - times.few_blocks);
     return longer(time, energy_ + (splits > 1 ? energy_of_part_ * static_cast<double>(blocks) : 0));
   }
 
@@ -214,18 +214,18 @@ class HopperGemmModel {
   }
   // Where neither operand's lines begin at a multiple of 128 bytes, what a slice takes as a multiple.
   double parts_of_lines_of_rounds(const Sizes& sizes) const {
-    constexpr HopperGemmPartsOfLines kParts = kHopperGemmPartsOfLines;
+    const HopperGemmPartsOfLines& parts = figures_.parts_of_lines;
     if (sizes.k % kHopperGemmDepth == 0 || !order_.a_along_k || !order_.b_along_k) return 1;
     const double lines = static_cast<double>(schedule_.m + schedule_.n) / (schedule_.m * schedule_.n);
-    return 1 + (schedule_.ping_pong ? kParts.most_ping_pong : kParts.most) *
-                   std::clamp((lines - kParts.few) / (kParts.many - kParts.few), 0.0, 1.0);
+    return 1 + (schedule_.ping_pong ? parts.most_ping_pong : parts.most) *
+                   std::clamp((lines - parts.few) / (parts.many - parts.few), 0.0, 1.0);
   }
   // What HopperGemmTimes say, or HopperGemmPower does, as it compares with HopperGemmOneTileTimes: short runs,
   // which both are compared by, meet the power limit late.
   double beside_one_tile_each(double time) const {
-    constexpr HopperGemmRounds kRounds = kHopperGemmRounds;
-    const double part = order_.a_along_k || order_.b_along_k ? kRounds.part : kRounds.part_side_by_side;
-    return kRounds.begin + part * time + kRounds.long_part * std::max(0.0, time - kRounds.long_time);
+    const HopperGemmRounds& rounds = figures_.rounds;
+    const double part = order_.a_along_k || order_.b_along_k ? rounds.part : rounds.part_side_by_side;
+    return rounds.begin + part * time + rounds.long_part * std::max(0.0, time - rounds.long_time);
   }
   // Side by side they come as whole boxes of 64, which begin where a tile does: of every 64 columns that are 128 bytes,
   // at the first one alone where tiles have a multiple of 64.
@@ -241,6 +241,7 @@ class HopperGemmModel {
     return rounds(tiles) - (1 - times_.last_round) * (1 - last);
   }
 
+  const HopperGemmFigures& figures_;
   const HopperGemmSchedule& schedule_;
   GemmOrder order_;
   const HopperGemmTimes& times_;
@@ -259,19 +260,24 @@ HopperGemmGrid hopper_gemm_grid(const Sizes& sizes, const HopperGemmTile& tile, 
 // The plans of those that are considered.
 class HopperGemmCandidates {
  public:
-  HopperGemmCandidates(int64_t units, HopperGemmSums sums, HopperGemmStores stores)
-      : units_(units), sums_(sums), stores_(stores) {}
+  HopperGemmCandidates(const HopperGemmFigures& figures, const GpuArchitecture& architecture, HopperGemmSums sums,
+                       HopperGemmStores stores)
+      : figures_(figures),
+        architecture_(architecture),
+        units_(architecture.parallel_units),
+        sums_(sums),
+        stores_(stores) {}
 
   // A GEMM, or that of the transposes, which has these sizes and this order then.
   void consider(const Sizes& sizes, GemmOrder order, bool transposed) {
     const bool may_cluster = sizes.all_known && order.a_along_k && order.b_along_k && order.few_batch_dimensions &&
-                             sizes.k >= kHopperGemmLeastInClusters && units_ == kHopperGemmMultiprocessors;
+                             sizes.k >= kHopperGemmLeastInClusters && architecture_.blocks_in_clusters_of_eight > 0;
     for (const HopperGemmSchedule& candidate : hopper_gemm_schedules()) {
       if (!candidate.holds(sums_) || (candidate.stores != HopperGemmStores::kAny && candidate.stores != stores_))
         continue;
       // Of more rows for a warpgroup there are too few.
       if (order.a_in_registers && (candidate.ping_pong || candidate.m > 128)) continue;
-      const HopperGemmModel model(sizes, candidate, sums_, stores_, order, transposed, units_);
+      const HopperGemmModel model(figures_, sizes, candidate, sums_, stores_, order, transposed, units_);
       HopperGemmTile tile = {candidate.m, candidate.n, 0, 1, candidate.ping_pong, order.b_along_k};
       tile.transposed = transposed;
       const bool may_have_one_each = sums_ == HopperGemmSums::kOne && sizes.all_known && !candidate.ping_pong &&
@@ -326,7 +332,7 @@ class HopperGemmCandidates {
                              gemm_ceil_div(sizes.m, hopper_gemm_cluster_rows(tile)) *
                              gemm_ceil_div(sizes.n, hopper_gemm_cluster_columns(tile));
       // What a block loads of B is whole lines of a swizzle.
-      if (tile.n % (8 * above) == 0 && blocks <= kHopperGemmMostInClusters)
+      if (tile.n % (8 * above) == 0 && blocks <= architecture_.blocks_in_clusters_of_eight)
         offer_one_tile_each(sizes, model, tile, blocks, 1, model.slices());
     }
   }
@@ -350,6 +356,8 @@ class HopperGemmCandidates {
     }
   }
 
+  const HopperGemmFigures& figures_;
+  const GpuArchitecture& architecture_;
   int64_t units_;
   HopperGemmSums sums_;
   HopperGemmStores stores_;
@@ -358,16 +366,16 @@ class HopperGemmCandidates {
 
 }  // namespace
 
-GpuGemmPlan choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand operand, int64_t batch, int64_t m,
-                            int64_t n, int64_t k) {
+GpuGemmChoice choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand operand, int64_t batch, int64_t m,
+                              int64_t n, int64_t k) {
   const auto thin = [](int64_t size) { return size != kUnknownSize && size <= kSkinnyGemmRows; };
   const GemmSides sides = thin(m) ? GemmSides::kSkinnyM : thin(n) ? GemmSides::kSkinnyN : GemmSides::kLarge;
   const double products = gemm_multiply_adds(architecture, operand), bytes = gemm_combine_bytes(architecture);
   const Sizes sizes(batch, m, n, k);
-  GpuGemmPlan best;
+  GpuGemmChoice best;
   double best_time = 0;
   for (const GemmSchedule& candidate : gemm_schedules()) {
-    if (candidate.operand != operand || candidate.sides != sides || !serves(candidate.processors, architecture))
+    if (candidate.operand != operand || candidate.sides != sides || candidate.instructions != architecture.wave_matrix)
       continue;
     const GpuGemmTile& tile = candidate.tile;
     for_each_split(sizes, tile.m, tile.n, tile.k, architecture.parallel_units, {products * candidate.efficiency, bytes},
@@ -394,9 +402,8 @@ SkinnyGemmTile choose_skinny_gemm(const GpuArchitecture& architecture, int64_t b
   SkinnyGemmTile tile;
   tile.columns = m <= kFewRows || static_cast<double>(blocks(32)) < kLeastShare * units ? 16 : 32;
   const auto may_part = [&] {
-    return architecture.has_warpgroup_matrix && 2 * tile.parts <= kMostParts &&
-           k % (2 * tile.parts * kSkinnyGemmSlice) == 0 && k / tile.parts > kLongestAlone &&
-           blocks(tile.columns) * tile.parts < int64_t{kBlocksPerUnit} * units;
+    return architecture.has_clusters && 2 * tile.parts <= kMostParts && k % (2 * tile.parts * kSkinnyGemmSlice) == 0 &&
+           k / tile.parts > kLongestAlone && blocks(tile.columns) * tile.parts < int64_t{kBlocksPerUnit} * units;
   };
   while (may_part()) tile.parts *= 2;
   // More waves where a multiprocessor has a single block.
@@ -406,8 +413,8 @@ SkinnyGemmTile choose_skinny_gemm(const GpuArchitecture& architecture, int64_t b
 
 std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmSums sums,
                                                 HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
-                                                GemmOrder order) {
-  HopperGemmCandidates candidates(architecture.parallel_units, sums, stores);
+                                                GemmOrder order, const HopperGemmFigures& figures) {
+  HopperGemmCandidates candidates(figures, architecture, sums, stores);
   candidates.consider(Sizes(batch, m, n, k), order, false);
   if (order.may_transpose) {
     std::swap(order.a_along_k, order.b_along_k);
@@ -439,14 +446,24 @@ HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGem
 }
 
 std::string gemm_tile_text(const GpuGemmTile& tile) {
-  return fmt::format("static constexpr GpuGemmTile kTile = {{{}, {}, {}, {}, {}, {}, {}, {}}};", tile.m, tile.n, tile.k,
-                     tile.wave_m, tile.wave_n, tile.stages, tile.blocks_per_unit, tile.ping_pong);
+  return fmt::format(
+      "static constexpr GpuGemmTile kTile = {{.m = {}, .n = {}, .k = {}, .wave_m = {}, .wave_n = {}, .stages = {}, "
+      ".blocks_per_unit = {}, .ping_pong = {}}};",
+      tile.m, tile.n, tile.k, tile.wave_m, tile.wave_n, tile.stages, tile.blocks_per_unit, tile.ping_pong);
 }
 
 std::string gemm_tile_text(const HopperGemmTile& tile) {
-  return fmt::format("static constexpr HopperGemmTile kTile = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};", tile.m,
-                     tile.n, tile.stages, tile.cluster_m, tile.ping_pong, tile.b_along_k, tile.results_in_stages,
-                     tile.cluster_n, tile.rows_together, tile.transposed);
+  return fmt::format(
+      "static constexpr HopperGemmTile kTile = {{.m = {}, .n = {}, .stages = {}, .cluster_m = {}, .ping_pong = {}, "
+      ".b_along_k = {}, .results_in_stages = {}, .cluster_n = {}, .rows_together = {}, .transposed = {}}};",
+      tile.m, tile.n, tile.stages, tile.cluster_m, tile.ping_pong, tile.b_along_k, tile.results_in_stages,
+      tile.cluster_n, tile.rows_together, tile.transposed);
+}
+
+std::string gemm_tile_text(const SkinnyGemmTile& tile) {
+  return fmt::format(
+      "static constexpr SkinnyGemmTile kTile = {{.columns = {}, .waves = {}, .parts = {}, .row_bytes = {}}};",
+      tile.columns, tile.waves, tile.parts, tile.row_bytes);
 }
 
 }  // namespace causeway::codegen

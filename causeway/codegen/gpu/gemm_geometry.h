@@ -14,15 +14,15 @@
 
 namespace causeway::codegen {
 
-struct GpuGemmPlan {
+struct GpuGemmChoice {
   GpuGemmTile tile;
   int splits = 1;
 };
 
 // Sizes may be kUnknownSize, which are taken to be large; a GEMM
 // whose sizes are not all known is never split.
-GpuGemmPlan choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand operand, int64_t batch, int64_t m,
-                            int64_t n, int64_t k);
+GpuGemmChoice choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand operand, int64_t batch, int64_t m,
+                              int64_t n, int64_t k);
 
 // Of a GEMM of skinny_gemm.h.
 SkinnyGemmTile choose_skinny_gemm(const GpuArchitecture& architecture, int64_t batch, int64_t m, int64_t n, int64_t k);
@@ -51,14 +51,16 @@ struct HopperGemmOffer {
 // What choose_hopper_gemm takes the fastest of.
 std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmSums sums,
                                                 HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
-                                                GemmOrder order = {});
+                                                GemmOrder order = {},
+                                                const HopperGemmFigures& figures = hopper_gemm_figures());
 
 // The same for the GEMMs that gemm_hopper.h computes. `stores`: how results leave, not kAny.
 HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGemmSums sums, HopperGemmStores stores,
                                   int64_t batch, int64_t m, int64_t n, int64_t k, GemmOrder order = {});
 
-// "static constexpr GpuGemmTile kTile = {...};".
+// "static constexpr GpuGemmTile kTile = {.m = 128, ...};".
 std::string gemm_tile_text(const GpuGemmTile& tile);
 std::string gemm_tile_text(const HopperGemmTile& tile);
+std::string gemm_tile_text(const SkinnyGemmTile& tile);
 
 }  // namespace causeway::codegen

@@ -12,17 +12,6 @@ bool divisible(const Dim& size, int64_t by) { return size.divide_exactly(by).has
 
 }  // namespace
 
-bool DirectOperand::is_multiple(int64_t elements) const {
-  return divisible(contiguous_in_k ? k : lines, elements) && divisible(offset, elements) &&
-         divisible(stride, elements) && std::all_of(batch.begin(), batch.end(), [&](const auto& dimension) {
-           return divisible(dimension.stride, elements);
-         });
-}
-
-bool DirectOperand::fits_tma() const {
-  return aligned && batch.size() + 2 <= TensorMap::kMaxRank && k.is_constant() && k.constant() > 0;
-}
-
 void GpuGemmNest::find_operands() {
   const Node& node = graph_.node(request_.members.front());
   a_ = find_operand(node.inputs[0], sizes_.m, !node.attributes.transpose_a);
@@ -32,8 +21,8 @@ void GpuGemmNest::find_operands() {
   if (lies_across_k(b_, node.inputs[1])) find(Obstacle::Kind::kOperandAcrossK, node.inputs[1]);
 }
 
-DirectOperand GpuGemmNest::find_operand(Value operand, const Dim& lines, bool k_last) {
-  DirectOperand found;
+GpuGemmOperand GpuGemmNest::find_operand(Value operand, const Dim& lines, bool k_last) {
+  GpuGemmOperand found;
   found.value = operand;
   found.lines = lines;
   found.k = sizes_.k;
@@ -96,20 +85,22 @@ DirectOperand GpuGemmNest::find_operand(Value operand, const Dim& lines, bool k_
       found.batch.push_back({batch_shape[i], stride});
     }
   }
-  found.element = storage_type(graph_.dtype(found.value));
-  found.element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(found.value)));
+  found.dtype = graph_.dtype(found.value);
+  found.element_bytes = static_cast<int64_t>(size_bytes(found.dtype));
   found.aligned = found.element_bytes > 1 && found.is_multiple(16 / found.element_bytes);
   return found;
 }
 
-bool GpuGemmNest::lies_across_k(const DirectOperand& operand, Value value) const {
-  if (operand.contiguous_in_k || operand.value == value || is_skinny(sizes_.m) || is_skinny(sizes_.n)) return false;
+bool GpuGemmNest::lies_across_k(const GpuGemmOperand& operand, Value value) const {
+  if (operand.contiguous_in_k || operand.value == value || is_skinny_gemm_side(sizes_.m) ||
+      is_skinny_gemm_side(sizes_.n))
+    return false;
   if (operand.element_bytes == 1) return architecture_.has_f8_matrix && divisible(operand.k, 16);
   return !serves_as_it_lies(operand) && gains_from_copies();
 }
 
 // Whether warpgroup instructions multiply an operand of f32: A may be in registers.
-bool GpuGemmNest::serves_as_it_lies(const DirectOperand& operand) const {
+bool GpuGemmNest::serves_as_it_lies(const GpuGemmOperand& operand) const {
   return (operand.contiguous_in_k || &operand == &a_) && operand.fits_tma();
 }
 
@@ -121,7 +112,7 @@ bool GpuGemmNest::gains_from_copies() const {
   const Node& node = graph_.node(request_.members.front());
   if (!node.attributes.tf32 || !architecture_.has_warpgroup_matrix || request_.fixed_order) return false;
   const auto is_less = [](const Dim& size, int64_t least) { return size.is_constant() && size.constant() < least; };
-  const auto may_be_multiplied = [&](const DirectOperand& operand, Value value, const Dim& other_lines) {
+  const auto may_be_multiplied = [&](const GpuGemmOperand& operand, Value value, const Dim& other_lines) {
     return serves_as_it_lies(operand) ||
            (!operand.contiguous_in_k && operand.value != value && !is_less(other_lines, kLeastOtherLines));
   };

@@ -26,7 +26,7 @@ constexpr int64_t kMostParts = 1024;          // of all rows
 constexpr int64_t kPartsOfUnknownRows = 128;  // of all rows, when their length is not known
 // Blocks that share the rows of sums over rows fill this many multiprocessors; a constant, so that devices agree in
 // results.
-constexpr int kRowSumUnits = 132;
+constexpr int kRowSumUnits = device::kMeasuredUnits;
 // Threads of a multiprocessor by the sums that each of them keeps: with 80 registers for it, where it has few elements
 // of its row besides, 128 and 168.
 constexpr int64_t kVeryFewSums = 24, kVeryFewElements = 8, kFewSums = 40;

@@ -8,60 +8,60 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr std::string_view kNvidia = "sm_80 sm_90a", kAmd = "gfx90a gfx942";
 constexpr int kAnyHead = 1 << 20;
 
 using enum GemmOperand;
 using enum GemmSides;
+using enum GpuArchitecture::WaveMatrix;
 
 // Tiles by what fits registers and shared memory (tests/golden/gpu_budgets.txt), as {m, n, k, wave_m, wave_n, stages,
 // blocks_per_unit, ping_pong}. AMD's tiles of 128 x 128 keep one slice in shared memory, so that it holds several
 // blocks. Efficiencies are set by hand from runs of sm_90a; those of AMD were never measured.
 constexpr GemmSchedule kGemm[] = {
-    {kNvidia, kHalf, kLarge, {128, 128, 32, 64, 64, 3, 2}, 1.0},
-    {kNvidia, kHalf, kLarge, {64, 64, 32, 32, 32, 4, 2}, 0.55},
-    {kNvidia, kHalf, kSkinnyM, {16, 128, 64, 16, 32, 4, 1}, 0.1},
-    {kNvidia, kHalf, kSkinnyN, {128, 16, 64, 32, 16, 4, 1}, 0.1},
-    {kNvidia, kTf32, kLarge, {128, 128, 16, 64, 32, 4, 1}, 1.0},
-    {kNvidia, kTf32, kLarge, {64, 64, 16, 32, 32, 4, 2}, 0.55},
-    {kNvidia, kTf32, kSkinnyM, {16, 128, 32, 16, 32, 4, 1}, 0.1},
-    {kNvidia, kTf32, kSkinnyN, {128, 16, 32, 32, 16, 4, 1}, 0.1},
-    {kNvidia, kFloat, kLarge, {128, 128, 16, 64, 32, 3, 1}, 1.0},
-    {kNvidia, kFloat, kLarge, {64, 64, 16, 32, 32, 4, 2}, 0.55},
-    {kNvidia, kFloat, kSkinnyM, {16, 128, 32, 16, 32, 4, 1}, 0.1},
-    {kNvidia, kFloat, kSkinnyN, {128, 16, 32, 32, 16, 4, 1}, 0.1},
-    {kAmd, kHalf, kLarge, {256, 256, 32, 128, 64, 2, 1, true}, 1.0},
-    {kAmd, kHalf, kLarge, {128, 128, 32, 64, 64, 1, 2}, 0.8},
-    {kAmd, kHalf, kLarge, {64, 64, 32, 32, 32, 2, 2}, 0.45},
-    {kAmd, kHalf, kSkinnyM, {16, 128, 64, 16, 32, 2, 1}, 0.1},
-    {kAmd, kHalf, kSkinnyN, {128, 16, 64, 32, 16, 2, 1}, 0.1},
-    {kAmd, kTf32, kLarge, {128, 128, 16, 64, 64, 1, 2}, 1.0},
-    {kAmd, kTf32, kLarge, {64, 64, 16, 32, 32, 2, 2}, 0.55},
-    {kAmd, kTf32, kSkinnyM, {16, 128, 32, 16, 32, 2, 1}, 0.1},
-    {kAmd, kTf32, kSkinnyN, {128, 16, 32, 32, 16, 2, 1}, 0.1},
-    {kAmd, kFloat, kLarge, {128, 128, 16, 64, 64, 1, 2}, 1.0},
-    {kAmd, kFloat, kLarge, {64, 64, 16, 32, 32, 2, 2}, 0.55},
-    {kAmd, kFloat, kSkinnyM, {16, 128, 32, 16, 32, 2, 1}, 0.1},
-    {kAmd, kFloat, kSkinnyN, {128, 16, 32, 32, 16, 2, 1}, 0.1},
+    {kMmaSync, kHalf, kLarge, {128, 128, 32, 64, 64, 3, 2}, 1.0},
+    {kMmaSync, kHalf, kLarge, {64, 64, 32, 32, 32, 4, 2}, 0.55},
+    {kMmaSync, kHalf, kSkinnyM, {16, 128, 64, 16, 32, 4, 1}, 0.1},
+    {kMmaSync, kHalf, kSkinnyN, {128, 16, 64, 32, 16, 4, 1}, 0.1},
+    {kMmaSync, kTf32, kLarge, {128, 128, 16, 64, 32, 4, 1}, 1.0},
+    {kMmaSync, kTf32, kLarge, {64, 64, 16, 32, 32, 4, 2}, 0.55},
+    {kMmaSync, kTf32, kSkinnyM, {16, 128, 32, 16, 32, 4, 1}, 0.1},
+    {kMmaSync, kTf32, kSkinnyN, {128, 16, 32, 32, 16, 4, 1}, 0.1},
+    {kMmaSync, kFloat, kLarge, {128, 128, 16, 64, 32, 3, 1}, 1.0},
+    {kMmaSync, kFloat, kLarge, {64, 64, 16, 32, 32, 4, 2}, 0.55},
+    {kMmaSync, kFloat, kSkinnyM, {16, 128, 32, 16, 32, 4, 1}, 0.1},
+    {kMmaSync, kFloat, kSkinnyN, {128, 16, 32, 32, 16, 4, 1}, 0.1},
+    {kMfma, kHalf, kLarge, {256, 256, 32, 128, 64, 2, 1, true}, 1.0},
+    {kMfma, kHalf, kLarge, {128, 128, 32, 64, 64, 1, 2}, 0.8},
+    {kMfma, kHalf, kLarge, {64, 64, 32, 32, 32, 2, 2}, 0.45},
+    {kMfma, kHalf, kSkinnyM, {16, 128, 64, 16, 32, 2, 1}, 0.1},
+    {kMfma, kHalf, kSkinnyN, {128, 16, 64, 32, 16, 2, 1}, 0.1},
+    {kMfma, kTf32, kLarge, {128, 128, 16, 64, 64, 1, 2}, 1.0},
+    {kMfma, kTf32, kLarge, {64, 64, 16, 32, 32, 2, 2}, 0.55},
+    {kMfma, kTf32, kSkinnyM, {16, 128, 32, 16, 32, 2, 1}, 0.1},
+    {kMfma, kTf32, kSkinnyN, {128, 16, 32, 32, 16, 2, 1}, 0.1},
+    {kMfma, kFloat, kLarge, {128, 128, 16, 64, 64, 1, 2}, 1.0},
+    {kMfma, kFloat, kLarge, {64, 64, 16, 32, 32, 2, 2}, 0.55},
+    {kMfma, kFloat, kSkinnyM, {16, 128, 32, 16, 32, 2, 1}, 0.1},
+    {kMfma, kFloat, kSkinnyN, {128, 16, 32, 32, 16, 2, 1}, 0.1},
 };
 
 struct Rate {
-  std::string_view processors;
+  WaveMatrix instructions;
   GemmOperand operand;
   double products;
 };
 // Set by hand: what matters is how they compare with the cost of a launch and of adding up parts.
 constexpr Rate kRates[] = {
-    {kNvidia, kHalf, 1.4e6}, {kNvidia, kTf32, 0.7e6}, {kNvidia, kFloat, 0.09e6},
-    {kAmd, kHalf, 2.0e6},    {kAmd, kTf32, 1.0e6},    {kAmd, kFloat, 0.25e6},
+    {kMmaSync, kHalf, 1.4e6}, {kMmaSync, kTf32, 0.7e6}, {kMmaSync, kFloat, 0.09e6},
+    {kMfma, kHalf, 2.0e6},    {kMfma, kTf32, 1.0e6},    {kMfma, kFloat, 0.25e6},
 };
 
 // Tiles of Hopper's GEMMs as {m, n, ping_pong, measured, ...}. Fitted, with the times below, to the times of GEMMs
 // of bf16 on H200s in tests/kernels: hopper_gemms_h200.txt, some 300 more of shapes that had been slow, and what 116
 // others gained or lost, beside cuBLASLt, where their plan changed (docs/log/gemm.md); 128 x 208 in turns is set
 // between what these say and what training steps gained. hopper_gemms_in_a_row_h200.txt is what the energy,
-// kHopperGemmPower, was fitted to, hopper_gemms_one_tile_h200.txt what kHopperGemmOneTile was, but for what
-// results take and an element, which 271 plans of large tiles were, those of 200 shapes drawn at random among them
+// HopperGemmFigures::power, was fitted to, hopper_gemms_one_tile_h200.txt what HopperGemmFigures::one_tile was, but for
+// what results take and an element, which 271 plans of large tiles were, those of 200 shapes drawn at random among them
 // (docs/log/gemm.md); tiles of 192 rows are set by hand from hopper_gemms_192_rows_h200.txt. None of those of
 // 16-bit operands spills with what the epilogues that it is for keep in registers: 256 x 208 would with others. Those
 // of 8-bit operands, and those in turns whose results are stored otherwise than by TMA, are set by hand
@@ -107,24 +107,75 @@ constexpr HopperGemmSchedule kHopperGemm[] = {
     {256, 128, false, 1.03, kOfSlices},
     // clang-format on
 };
-// As the fields of HopperGemmTimes follow one another.
-constexpr HopperGemmTimes kHopperGemmShared = {3.58,  2.486e-05, 1.702e-05, 0.001253, 0,    0.962, 0.0852,
-                                               0.169, 1.31,      0,         0.964,    1.08, 0.721};
-constexpr HopperGemmTimes kHopperGemmPingPong = {2.94, 2.022e-05, 1.485e-05, 0.000966, 0.0742, 0.879, 0,
-                                                 0,    0,         1.58,      1.08,     1.31,   0.964};
+constexpr HopperGemmFigures kHopperGemmFigures = {
+    .cooperative = {.begin = 3.58,
+                    .element = 2.486e-05,
+                    .element_of_64 = 1.702e-05,
+                    .line = 0.001253,
+                    .wait = 0,
+                    .last_round = 0.962,
+                    .padding = 0.0852,
+                    .store = 0.169,
+                    .narrow_store = 1.31,
+                    .first_slices = 0,
+                    .a_side_by_side = 0.964,
+                    .b_side_by_side = 1.08,
+                    .crossing = 0.721},
+    .ping_pong = {.begin = 2.94,
+                  .element = 2.022e-05,
+                  .element_of_64 = 1.485e-05,
+                  .line = 0.000966,
+                  .wait = 0.0742,
+                  .last_round = 0.879,
+                  .padding = 0,
+                  .store = 0,
+                  .narrow_store = 0,
+                  .first_slices = 1.58,
+                  .a_side_by_side = 1.08,
+                  .b_side_by_side = 1.31,
+                  .crossing = 0.964},
+    .one_tile = {.begin = 5.811,
+                 .result = 6.67e-5,
+                 .few_results = 10600,
+                 .element = 1.38e-5,
+                 .clock = 0.334,
+                 .line = 6.09e-4,
+                 .all_lines = 7.016e-4,
+                 .line_of_group = 0.81,
+                 .a_line = 1.228,
+                 .parts_of_lines = 1.45,
+                 .way = 1.104,
+                 .a_side_by_side = 0.882,
+                 .b_side_by_side = 0.427,
+                 .crossing = 3.748,
+                 .combine_launch = 2.891,
+                 .combine_bytes = 6.05e6,
+                 .cluster = 0.497,
+                 .out_of_step = 0.0285,
+                 .few_blocks = 104},
+    .rounds = {.begin = 2.8, .part = 0.805, .part_side_by_side = 0.85, .long_part = 0.095, .long_time = 100},
+    .parts_of_lines = {.most = 0.1, .most_ping_pong = 0.2, .few = 0.0125, .many = 0.0156},
+    .power = {.product = 0.504,
+              .line = 75.6,
+              .operand = 28.4,
+              .ping_pong = 0.22,
+              .store = 1.08,
+              .part = 4.6,
+              .crossing = 0.34}};
 
 // Key tiles and blocks by registers without spilling, as tests/golden/gpu_budgets.txt has them.
 constexpr AttentionSchedule kAttention[] = {
-    {kNvidia, 2, 64, 64, 2, 2, 2, 1},    {kNvidia, 2, 128, 64, 1, 2, 2, 1},      {kNvidia, 2, kAnyHead, 16, 1, 2, 1, 1},
-    {kNvidia, 4, 128, 32, 1, 2, 1, 1},   {kNvidia, 4, kAnyHead, 16, 1, 2, 1, 1}, {kAmd, 2, 128, 64, 2, 1, 1, 1},
-    {kAmd, 2, kAnyHead, 64, 1, 1, 1, 1}, {kAmd, 4, kAnyHead, 64, 1, 1, 1, 1},
+    {kMmaSync, 2, 64, 64, 2, 2, 2, 1},       {kMmaSync, 2, 128, 64, 1, 2, 2, 1},
+    {kMmaSync, 2, kAnyHead, 16, 1, 2, 1, 1}, {kMmaSync, 4, 128, 32, 1, 2, 1, 1},
+    {kMmaSync, 4, kAnyHead, 16, 1, 2, 1, 1}, {kMfma, 2, 128, 64, 2, 1, 1, 1},
+    {kMfma, 2, kAnyHead, 64, 1, 1, 1, 1},    {kMfma, 4, kAnyHead, 64, 1, 1, 1, 1},
 };
 
 constexpr AttentionGradientSchedule kAttentionGradient[] = {
-    {kNvidia, 2, 64, 64, 2, true, 4, 3},        {kNvidia, 2, 128, 32, 2, true, 2, 2},
-    {kNvidia, 2, kAnyHead, 32, 2, false, 1, 1}, {kNvidia, 4, 128, 32, 2, true, 1, 1},
-    {kNvidia, 4, kAnyHead, 32, 2, false, 1, 1}, {kAmd, 2, 64, 64, 1, true, 1, 1},
-    {kAmd, 2, kAnyHead, 32, 1, true, 1, 1},     {kAmd, 4, kAnyHead, 32, 1, true, 1, 1},
+    {kMmaSync, 2, 64, 64, 2, true, 4, 3},        {kMmaSync, 2, 128, 32, 2, true, 2, 2},
+    {kMmaSync, 2, kAnyHead, 32, 2, false, 1, 1}, {kMmaSync, 4, 128, 32, 2, true, 1, 1},
+    {kMmaSync, 4, kAnyHead, 32, 2, false, 1, 1}, {kMfma, 2, 64, 64, 1, true, 1, 1},
+    {kMfma, 2, kAnyHead, 32, 1, true, 1, 1},     {kMfma, 4, kAnyHead, 32, 1, true, 1, 1},
 };
 
 // As many stages as fit. Measured on an H200 (docs/log/attention.md).
@@ -135,25 +186,16 @@ constexpr HopperAttentionSchedule kHopperAttention[] = {{64, {3, 128, 5}, {2, 12
 
 }  // namespace
 
-bool serves(std::string_view processors, const GpuArchitecture& architecture) {
-  while (!processors.empty()) {
-    const size_t end = std::min(processors.find(' '), processors.size());
-    if (processors.substr(0, end) == architecture.processor) return true;
-    processors.remove_prefix(std::min(end + 1, processors.size()));
-  }
-  return false;
-}
-
 std::span<const GemmSchedule> gemm_schedules() { return kGemm; }
 std::span<const HopperGemmSchedule> hopper_gemm_schedules() { return kHopperGemm; }
-const HopperGemmTimes& hopper_gemm_times(bool ping_pong) { return ping_pong ? kHopperGemmPingPong : kHopperGemmShared; }
+const HopperGemmFigures& hopper_gemm_figures() { return kHopperGemmFigures; }
 std::span<const AttentionSchedule> attention_schedules() { return kAttention; }
 std::span<const AttentionGradientSchedule> attention_gradient_schedules() { return kAttentionGradient; }
 std::span<const HopperAttentionSchedule> hopper_attention_schedules() { return kHopperAttention; }
 
 double gemm_multiply_adds(const GpuArchitecture& architecture, GemmOperand operand) {
   const auto rate = std::find_if(std::begin(kRates), std::end(kRates), [&](const Rate& candidate) {
-    return candidate.operand == operand && serves(candidate.processors, architecture);
+    return candidate.operand == operand && candidate.instructions == architecture.wave_matrix;
   });
   CAUSEWAY_CHECK(rate != std::end(kRates), "no rate of products on {}", architecture.processor);
   return rate->products;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/kernels/gpu/gemm_hopper_layout.h"
@@ -13,8 +12,8 @@
 
 namespace causeway::codegen {
 
-// Whether the architecture is among `processors`, names with blanks between them.
-bool serves(std::string_view processors, const GpuArchitecture& architecture);
+// Rows of tables of the kernels that waves compute with fragments are for the instructions that multiply those.
+using WaveMatrix = GpuArchitecture::WaveMatrix;
 
 // What is multiplied: 16-bit operands, float rounded to tf32 by matrix instructions, or float.
 enum class GemmOperand { kHalf, kTf32, kFloat };
@@ -26,7 +25,7 @@ enum class GemmSides { kLarge, kSkinnyM, kSkinnyN };
 
 // gemm.h.
 struct GemmSchedule {
-  std::string_view processors;
+  WaveMatrix instructions;
   GemmOperand operand;
   GemmSides sides;
   GpuGemmTile tile;
@@ -105,9 +104,6 @@ struct HopperGemmOneTileTimes {
   double out_of_step;
   int64_t few_blocks;
 };
-inline constexpr HopperGemmOneTileTimes kHopperGemmOneTile = {5.811, 6.67e-5, 10600, 1.38e-5, 0.334, 6.09e-4, 7.016e-4,
-                                                              0.81,  1.228,   1.45,  1.104,   0.882, 0.427,   3.748,
-                                                              2.891, 6.05e6,  0.497, 0.0285,  104};
 // What several rounds take beside one tile each, in microseconds of an H200. The models of both were fitted to
 // different runs: rounds begin later than theirs says, and are faster then. Fitted to 102 plans of two to four rounds,
 // 5 % from them (rms; hopper_gemms_few_rounds_h200.txt has most), and beyond long_time to what was chosen.
@@ -116,7 +112,6 @@ struct HopperGemmRounds {
   double part_side_by_side;  // where neither operand's lines are along k
   double long_part, long_time;
 };
-inline constexpr HopperGemmRounds kHopperGemmRounds = {2.8, 0.805, 0.85, 0.095, 100};
 // Where lines of both operands are along k and do not all begin at multiples of 128 bytes, what a slice of several
 // rounds takes longer, as a part: nothing of tiles with few lines, over their elements, most of those with many. Fitted
 // to the 9 such shapes of hopper_gemms_h200.txt (within a shape 2.6 % rms, without it 3.9 %) and to
@@ -124,7 +119,6 @@ inline constexpr HopperGemmRounds kHopperGemmRounds = {2.8, 0.805, 0.85, 0.095, 
 struct HopperGemmPartsOfLines {
   double most, most_ping_pong, few, many;
 };
-inline constexpr HopperGemmPartsOfLines kHopperGemmPartsOfLines = {0.1, 0.2, 0.0125, 0.0156};
 // From which k such lines took longer with one tile each: those of 5,600 and 7,904 did, of 2,208 they did not.
 constexpr int64_t kHopperGemmLongLines = 4096;
 // In the order of their tiles, which counts where each has one, blocks without clusters fill groups of multiprocessors
@@ -136,12 +130,8 @@ constexpr double kHopperGemmLineOfHalf = 1.125;
 // The k from which sums of several rounds were faster.
 constexpr int64_t kHopperGemmLongestOneTile = 32768;
 // Such tiles in clusters of eight, whose blocks each load a half and a quarter of what they share, lines along k: from
-// which k they were faster, and how many blocks of 132 multiprocessors run at once. (A cluster's are in one group of 16
-// or 18, of which one at least lacks two: of 128 blocks eight waited for the others.)
+// which k they were faster.
 constexpr int64_t kHopperGemmLeastInClusters = 2048;
-constexpr int64_t kHopperGemmMultiprocessors = 132, kHopperGemmMostInClusters = 120;
-// Of tiles that warpgroups share, and of those that they compute in turns.
-const HopperGemmTimes& hopper_gemm_times(bool ping_pong);
 // What GEMMs of 16 bits take where one follows another, as in a training step: what their energy takes at the power
 // that an H200 may draw, in microseconds for 10^9 GEMMs of two elements.
 struct HopperGemmPower {
@@ -153,7 +143,16 @@ struct HopperGemmPower {
   double part;       // of 10^6 sums of parts of k
   double crossing;   // of lines, as that of HopperGemmTimes
 };
-inline constexpr HopperGemmPower kHopperGemmPower = {0.504, 75.6, 28.4, 0.22, 1.08, 4.6, 0.34};
+// What is fitted to measurements of a card (tests/codegen/fit/fit_gemm_model.cpp).
+struct HopperGemmFigures {
+  HopperGemmTimes cooperative, ping_pong;  // of tiles that warpgroups share, and of those that they compute in turns
+  HopperGemmOneTileTimes one_tile;
+  HopperGemmRounds rounds;
+  HopperGemmPartsOfLines parts_of_lines;
+  HopperGemmPower power;
+};
+// Of an H200.
+const HopperGemmFigures& hopper_gemm_figures();
 // Of each element of a tile that warpgroups share, where TMA loads what results are computed of, and where
 // they are stored otherwise.
 constexpr double kHopperGemmAddedStore = 1.4e-4, kHopperGemmOtherStore = 1e-4;
@@ -180,7 +179,7 @@ constexpr int64_t kHopperGemmLongestPingPong = 8192, kHopperGemmLongestPingPongA
 
 // attention.h: for heads of at most so many elements, padded to 16.
 struct AttentionSchedule {
-  std::string_view processors;
+  WaveMatrix instructions;
   int operand_bytes;  // 2; or 4, for all other operands
   int most_head_dim;
   int widest_key_tile;  // that registers allow; 64, 32 or 16
@@ -192,7 +191,7 @@ std::span<const AttentionSchedule> attention_schedules();
 
 // attention_gradient.h.
 struct AttentionGradientSchedule {
-  std::string_view processors;
+  WaveMatrix instructions;
   int operand_bytes;  // as above
   int most_head_dim;
   int widest_tile;

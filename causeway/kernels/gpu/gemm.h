@@ -1,74 +1,10 @@
-// GEMMs on GPUs: C[batch, m, n] = A[batch, m, k] B[batch, k, n], sums in float, for every architecture that
-// has intrinsics.h. Operands are copied into shared memory in slices of k while the slice before is multiplied.
-//
-// A Problem describes one GEMM; code generation writes it (codegen/gpu/dot_kernel.cpp):
-//
-//   using Operand = bf16;                    // bf16, f16 or float: what is multiplied
-//   batch, m, n, k                           // static constexpr int64_t where known, otherwise int64_t members
-//   struct A, struct B; A a; B b;            // operands in memory, of "lines" (rows of A, columns of B) along k:
-//     using Element                          //   Operand, or a narrower type that is converted to it
-//     static constexpr bool kContiguousInK   //   (line, k) is at line * stride + k, otherwise at k * stride + line
-//     static constexpr bool kAligned         //   data, stride and batch offsets are multiples of 16 bytes, and so is
-//                                            //   the contiguous extent: no 16-byte piece straddles an edge
-//     const Element* data                    //   the first element
-//     stride                                 //   in elements; static constexpr int64_t where known
-//     int64_t batch_offset(int64_t batch)    //   elements from data to that batch's matrix
-//   static constexpr int kStoreLanes         // V below: 8, 4, 2 or 1; divides n
-//   struct Fetched, struct FetchedColumns    // V elements of each tensor that what follows reads where it stores, and
-//                                            // of each with an element for a column, as a bias; static constexpr
-//                                            // int kTensors: how many of them
-//   template <int V> void fetch(int64_t batch_index, int64_t m_index, int64_t n_index, Fetched& to) const
-//   template <class Visit> void for_each_fetched(int64_t batch_index, int64_t m_index, int64_t n_index,
-//                                                Visit&& visit) const
-//                                            // visit(pointer): what fetch reads there, its neighbours beside it
-//   template <int V> void fetch_columns(int64_t n_index, FetchedColumns& to) const
-//   template <int V> void store(int64_t batch_index, int64_t m_index, int64_t n_index, const float (&values)[V],
-//                               const Fetched& fetched, const FetchedColumns& columns) const
-//                                            // takes V neighbours of a row of C, n_index a multiple of V;
-//                                            // computes what follows, all loads first, and stores it
-//   static constexpr GpuGemmTile kTile;
-//   static constexpr int kSplits             // parts of k that blocks of their own sum; when more than one,
-//   float* workspace                         // [split][batch][m][n] has the sums, which gemm_combine adds in order
-//
-// Where TMA serves, gemm_hopper.h takes the same problem, with these differences:
-//
-//   static constexpr HopperGemmTile kTile    // in place of GpuGemmTile (gemm_hopper_layout.h)
-//                                              // where it is transposed, A, B, m and n are those of B^T A^T; what
-//                                              // concerns C is as it lies
-//   static constexpr int kWholeTiles           // with kSplits above 1: how many of the first tiles are not split; the
-//                                              // workspace has the sums of the others, by tiles, and
-//                                              // hopper_gemm_combine adds them
-//   A::kMapRank                                // 2 + dimensions of the batch, at most 5
-//   void A::load(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int contiguous, int other,
-//                int64_t batch_index) const    // tensor_load of a box; `contiguous` and `other` are its first elements
-//   void A::load_multicast(the same, uint16_t block_mask) const    // where kMapRank is 2 or 3
-//
-// Where one tensor is stored, and at most one of as many bytes is read at the result's place, or two of one type are
-// stored and none is read, results leave through TMA too:
-//
-//   struct FetchedRow                          // an element of each tensor that has one for a row
-//   void fetch_row(int64_t m_index, FetchedRow& to) const
-//   using Sent                                 // what is stored: bf16, f16 or float
-//   static constexpr int kSent                 // how many tensors
-//   template <int V> void finish(const float (&values)[V], const Fetched& fetched, const FetchedRow& row,
-//                                const FetchedColumns& columns, float (&results)[kSent][V]) const
-//                                              // what follows, of V neighbours; rounded to Sent when it is sent
-//
-// Of 8-bit operands with scales of blocks (graph.h, scaled_dot), also:
-//
-//   static constexpr int kALinesOfScale, kBLinesOfScale       // 1, or 128 lines that share a scale
-//   const float* a_scale(int64_t line, int64_t block) const   // of 128 of k each, and where each line has one those of
-//                                                             // the next lines; the same of b
-//
-// maps[0] is of A, maps[1] of B; those of what is sent follow, then that of what is read at its place, then these once
-// more if hopper_gemm_last_sent_columns() is not 0, in boxes of so many columns. Dimension 0 of
-// an operand is the contiguous one (k or the line), 1 the other; batches follow. Boxes are 64 elements of dimension 0
-// (128 bytes, swizzled alike) by kHopperGemmDepth of dimension 1 where lines are contiguous, otherwise by
-// hopper_gemm_loaded_lines(). What is out of range reads as zero. Those of the result are n, m and the batch, in
-// boxes of hopper_gemm_sent_columns() by kHopperGemmSentRows by 1, swizzled by 128 bytes.
+// GEMMs on GPUs: C[batch, m, n] = A[batch, m, k] B[batch, k, n], accumulated in float, for every architecture that has
+// intrinsics.h and the Problem of gemm_problem.h. Operands are copied into shared memory in slices of k while the slice
+// before is multiplied.
 #pragma once
 
 #include "causeway/kernels/gpu/gemm_layout.h"
+#include "causeway/kernels/gpu/gemm_problem.h"
 #include "causeway/kernels/gpu/intrinsics.h"
 
 template <bool kFirst, class First, class Second>
@@ -449,7 +385,7 @@ CAUSEWAY_INLINE void gemm_store_sums(const Problem& problem, const GemmPosition&
 
 // One block: a tile of C, or of one split's sums. In one piece, as its registers and shared memory are planned
 // together.
-template <class Problem>
+template <GemmProblem Problem>
 CAUSEWAY_INLINE void gemm_run(const Problem& problem, int task) {
   using Operand = typename Problem::Operand;
   constexpr GpuGemmTile kTile = Problem::kTile;
@@ -531,7 +467,7 @@ CAUSEWAY_INLINE void gemm_run(const Problem& problem, int task) {
 
 // The second launch of a GEMM whose k was split: adds the splits' sums in order. Each thread has kStoreLanes
 // elements.
-template <class Problem>
+template <GemmProblem Problem>
 CAUSEWAY_INLINE void gemm_combine(const Problem& problem, int task) {
   constexpr int kLanesOut = Problem::kStoreLanes;
   const int64_t count = problem.batch * problem.m * problem.n;

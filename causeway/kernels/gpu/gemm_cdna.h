@@ -1,5 +1,5 @@
-// GEMMs of 16-bit operands on CDNA 2 and CDNA 3, for the Problem that gemm.h describes with a tile in
-// turns: two rows of four waves, one of each row on every SIMD (if waves are dealt out to SIMDs in turns, as is
+// GEMMs of 16-bit operands on CDNA 2 and CDNA 3, for the Problem of gemm_problem.h with a ping-pong
+// tile: two rows of four waves, one of each row on every SIMD (if waves are dealt out to SIMDs in turns, as is
 // assumed), are half a turn apart, so that one multiplies while the other loads what it multiplies next. After the
 // eight-wave ping-pong schedule that HipKittens describes, with these differences: a slice is 32 of k and not 64, and
 // shared memory holds two of them, so that the slice after is stored beside the loads of this one and no turn passes
@@ -76,7 +76,7 @@ struct CdnaSums {
 };
 
 // One block: a tile of C, or of one split's sums.
-template <class Problem>
+template <GemmProblem Problem>
 CAUSEWAY_INLINE void cdna_gemm_run(const Problem& problem, int task) {
   using Operand = typename Problem::Operand;
   constexpr GpuGemmTile kTile = Problem::kTile;

@@ -1,9 +1,9 @@
-// How results of a GEMM on Hopper (gemm_hopper.h) leave through TMA, for the Problem that
-// gemm.h describes.
+// How results of a GEMM on Hopper (gemm_hopper.h) leave through TMA, for the Problem of gemm_hopper_problem.h.
 #pragma once
 
 #include "causeway/kernels/gpu/gemm_hopper_layout.h"
-#include "causeway/kernels/gpu/gemm_hopper_schedule.h"
+#include "causeway/kernels/gpu/gemm_hopper_problem.h"
+#include "causeway/kernels/gpu/gemm_hopper_tile_scheduler.h"
 #include "causeway/kernels/gpu/hopper.h"
 
 // Whether blocks of the operands have scales. A block's 128 of k are a slice.

@@ -4,7 +4,7 @@
 // multiplies itself, so that many bytes are on their way without holding registers, and no barrier stands between them
 // and the sums.
 //
-// Takes a Problem as gemm.h does, whose operands are bf16 or f16, both contiguous in k and aligned; m is known. In
+// Takes a Problem (gemm_problem.h), whose operands are bf16 or f16, both contiguous in k and aligned; m is known. In
 // place of kTile and kSplits:
 //
 //   static constexpr SkinnyGemmTile kTile    // k is a multiple of its parts times kSkinnyGemmSlice; more than one part
@@ -152,7 +152,7 @@ class SkinnySums {
 };
 
 // One block. Where it computes A, that is what compute_rows does, with all of the block's threads.
-template <class Problem, class ComputeRows>
+template <SkinnyGemmProblem Problem, class ComputeRows>
 CAUSEWAY_INLINE void skinny_gemm_run(const Problem& problem, int task, ComputeRows&& compute_rows) {
   constexpr SkinnyGemmTile kTile = Problem::kTile;
   constexpr int kRows = static_cast<int>(Problem::m), kThreads = kTile.waves * kWaveWidth;
