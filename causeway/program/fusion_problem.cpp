@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/kernels/gpu/skinny_gemm_layout.h"
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "causeway/graph/op.h"
 #include "causeway/passes/joined_gradients.h"
 #include "causeway/program/hidden_epilogue.h"
 #include "causeway/program/rounded_gemm.h"

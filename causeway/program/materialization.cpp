@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "causeway/graph/op.h"
 #include "causeway/program/rounded_gemm.h"
 
 namespace causeway::program {

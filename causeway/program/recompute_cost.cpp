@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::program {
 
 int node_cost(Op op) {

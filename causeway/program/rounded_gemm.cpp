@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::program {
 namespace {
 

@@ -20,6 +20,7 @@
 #include "causeway/model/family.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/optimizer/optimizer.h"
+#include "causeway/passes/recompute.h"
 #include "causeway/train/checkpoint/checkpoint.h"
 
 namespace causeway::train {
@@ -287,8 +288,9 @@ std::vector<Field> fields(Recipe& r) {
       field("train.recompute_layers", r.train.recompute_layers,
             "so many layers, the first ones; the others with block selectively, with selective nothing; 0: all"),
       choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite"),
-      field("train.check_replicas", r.train.check_replicas,
-            "steps after which ranks compare the weights and the optimizer's state that several of them hold; 0: never"),
+      field(
+          "train.check_replicas", r.train.check_replicas,
+          "steps after which ranks compare the weights and the optimizer's state that several of them hold; 0: never"),
       choice("train.pipeline_schedule", r.train.pipeline_schedule,
              "1f1b, interleaved or zero_bubble: how the stages of mesh.pp work through micro-batches",
              NameOf::kPipelineSchedule),
