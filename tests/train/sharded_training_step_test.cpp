@@ -288,7 +288,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> cases(const std::v
   return all;
 }
 
-std::string mesh_case_name(const testing::TestParamInfo<TrainingOverMeshes::ParamType>& info) {
+std::string name_of_mesh_case(const testing::TestParamInfo<TrainingOverMeshes::ParamType>& info) {
   std::string name = info.param.first;
   for (const std::string& axis : info.param.second) {
     const size_t dot = axis.find('.'), equals = axis.find('=');
@@ -298,9 +298,9 @@ std::string mesh_case_name(const testing::TestParamInfo<TrainingOverMeshes::Para
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(, TrainingOverMeshes, testing::ValuesIn(cases({"gpt2", "llama", "mpt"})), mesh_case_name);
-INSTANTIATE_TEST_SUITE_P(, TrainingOverStages, testing::ValuesIn(stage_cases()), mesh_case_name);
-INSTANTIATE_TEST_SUITE_P(, MicroBatchesOverMeshes, testing::ValuesIn(cases({"llama"})), mesh_case_name);
+INSTANTIATE_TEST_SUITE_P(, TrainingOverMeshes, testing::ValuesIn(cases({"gpt2", "llama", "mpt"})), name_of_mesh_case);
+INSTANTIATE_TEST_SUITE_P(, TrainingOverStages, testing::ValuesIn(stage_cases()), name_of_mesh_case);
+INSTANTIATE_TEST_SUITE_P(, MicroBatchesOverMeshes, testing::ValuesIn(cases({"llama"})), name_of_mesh_case);
 
 }  // namespace
 }  // namespace causeway::train
