@@ -18,7 +18,14 @@ bool ElementWalk::Division::operator<(const Division& other) const {
   return std::tie(index, divisor) < std::tie(other.index, other.divisor);
 }
 
-std::string ElementWalk::new_name() { return fmt::format("t{}", next_name_++); }
+WrittenValue ElementWalk::new_variable_name() {
+  const int number = next_variable_++;
+  return {fmt::format("t{}", number), WrittenVariable{number}};
+}
+
+ElementValue ElementWalk::at_depth(WrittenValue written, int depth) {
+  return {std::move(written.name), depth, written.variable};
+}
 
 void ElementWalk::leave_loops(int depth) {
   std::erase_if(known_, [&](const auto& entry) { return entry.second.depth >= depth; });
@@ -102,8 +109,8 @@ ElementValue ElementWalk::compute(Value value, const ElementPosition& position) 
   }
   ElementValue result;
   if (stored) {
-    result.depth = index_depth(*at.linear);
-    result.name = write_load(value, *at.linear, result.depth);
+    const int depth = index_depth(*at.linear);
+    result = at_depth(write_load(value, *at.linear, depth), depth);
   } else {
     result = expand(value, at);
   }
@@ -122,25 +129,25 @@ ElementValue ElementWalk::expand(Value value, const ElementPosition& position) {
       inputs.push_back(compute(input, position));
       depth = std::max(depth, inputs.back().depth);
     }
-    return {write_elementwise(node, inputs, depth), depth};
+    return at_depth(write_elementwise(node, inputs, depth), depth);
   }
   switch (node.op) {
     case Op::kIota: {
       const Index index = multi(position, shape)[static_cast<size_t>(node.attributes.axes[0])];
       const int depth = index_depth(index);
-      return {write_iota(node, index, depth), depth};
+      return at_depth(write_iota(node, index, depth), depth);
     }
     case Op::kRandomBits: {
       const ElementValue seed = compute(node.inputs[0], {Index::constant(0), {}});
       const ElementValue step = compute(node.inputs[0], {Index::constant(1), {}});
       const Index at = linear(position, shape);
       const int depth = std::max({seed.depth, step.depth, index_depth(at)});
-      return {write_random_bits(node, seed, step, at, depth), depth};
+      return at_depth(write_random_bits(node, seed, step, at, depth), depth);
     }
     case Op::kGather:
       return gather(node, position);
     case Op::kConstant:
-      return {write_literal(node.attributes.dtype, node.attributes.value), 0};
+      return at_depth(write_literal(node.attributes.dtype, node.attributes.value), 0);
     default:
       break;
   }
@@ -196,7 +203,7 @@ ElementValue ElementWalk::padded(const Node& node, const std::vector<Index>& at)
   }
   const auto element = [&] { return compute(node.inputs[0], {{}, source}); };
   if (inside.empty()) return element();
-  return conditional(dtype, inside, element, [&] { return ElementValue{write_literal(dtype, attributes.value), 0}; });
+  return conditional(dtype, inside, element, [&] { return at_depth(write_literal(dtype, attributes.value), 0); });
 }
 
 // The input whose range holds the index, by a chain of conditions.
@@ -237,23 +244,23 @@ ElementValue ElementWalk::conditional(DType dtype, const std::vector<Comparison>
   for (const Comparison& comparison : all_of) depth = std::max(depth, index_depth(comparison.index));
   if (lane_variable_ >= 0 && depth < lane_depth() && !needs_lane_variable_ &&
       std::all_of(branches_.begin(), branches_.end(), [](const Branch& branch) { return branch.of_all_lanes; })) {
-    const std::optional<ElementValue> result = lanes_conditional(dtype, condition, taken, otherwise);
-    if (result) return *result;
+    if (const std::optional<ElementValue> of_lanes = lanes_conditional(dtype, condition, taken, otherwise))
+      return *of_lanes;
   }
   // Both branches keep their statements inside: an index is only in range where its condition holds.
-  const std::string name = new_name();
+  const WrittenValue result = new_variable_name();
   const size_t first_variable = variables_.size();
   for (const Choice* branch : {&taken, &otherwise}) {
     branches_.emplace_back();
     begin_branch(false);
     const ElementValue value = (*branch)();
-    end_branch(name, value);
+    end_branch(result.name, value);
     forget_branch();
     depth = std::max(depth, value.depth);
   }
   for (size_t i = first_variable; i < variables_.size(); ++i) depth = std::max(depth, variables_[i].depth);
-  write_conditional(dtype, name, condition, false, depth);
-  return {name, depth};
+  write_conditional(dtype, result.name, condition, false, depth);
+  return at_depth(result, depth);
 }
 
 void ElementWalk::forget_branch() {
@@ -266,7 +273,7 @@ void ElementWalk::forget_branch() {
 // of that loop.
 std::optional<ElementValue> ElementWalk::lanes_conditional(DType dtype, const std::string& condition,
                                                            const Choice& taken, const Choice& otherwise) {
-  const std::string name = new_name();
+  const std::string name = new_variable_name().name;  // of an array: an element for each lane
   // What the lanes' loop has computed does not exist yet before it.
   const std::map<Key, ElementValue> known = known_;
   const std::map<Division, QuotientRemainder> quotients = quotients_;

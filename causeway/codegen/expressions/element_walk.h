@@ -22,11 +22,21 @@ struct ElementPosition {
   std::optional<std::vector<Index>> multi;
 };
 
-// A computed element: its name in the kernel (empty on a walk that writes nothing), and the loop depth from which on it
-// is valid.
+// A variable that a walk has written, by which what is known of it is found again.
+enum class WrittenVariable : int { kNone = -1 };
+
+// What was written: a variable, or an expression that is none.
+struct WrittenValue {
+  std::string name;  // empty on a walk that writes nothing
+  WrittenVariable variable = WrittenVariable::kNone;
+};
+
+// A computed element: its name in the kernel, the loop depth from which on it is valid, and the variable that it is,
+// where the walk has written one.
 struct ElementValue {
   std::string name;
   int depth = 0;
+  WrittenVariable variable = WrittenVariable::kNone;
 };
 
 // What the walk asks of the kernel it is for, and tells it.
@@ -76,17 +86,17 @@ class ElementWalk {
     Dim bound;
   };
 
-  // What a walk that writes adds, at the moment at which it has to be written. Each returns the name of what it wrote.
-  virtual std::string write_load(Value value, const Index& linear, int depth) { return {}; }
-  virtual std::string write_elementwise(const Node& node, const std::vector<ElementValue>& inputs, int depth) {
+  // What a walk that writes adds, at the moment at which it has to be written. Each returns what it wrote.
+  virtual WrittenValue write_load(Value value, const Index& linear, int depth) { return {}; }
+  virtual WrittenValue write_elementwise(const Node& node, const std::vector<ElementValue>& inputs, int depth) {
     return {};
   }
-  virtual std::string write_iota(const Node& node, const Index& index, int depth) { return {}; }
-  virtual std::string write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step,
-                                        const Index& at, int depth) {
+  virtual WrittenValue write_iota(const Node& node, const Index& index, int depth) { return {}; }
+  virtual WrittenValue write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step,
+                                         const Index& at, int depth) {
     return {};
   }
-  virtual std::string write_literal(DType dtype, double value) { return {}; }
+  virtual WrittenValue write_literal(DType dtype, double value) { return {}; }
   // Index variables that are not loops' own.
   virtual void write_division(const Index& index, const Dim& divisor, int quotient, int remainder) {}
   virtual void write_clamped(int variable, const ElementValue& index, const Dim& size) {}
@@ -99,7 +109,8 @@ class ElementWalk {
                                  bool of_all_lanes, int depth) {}
   virtual void discard_branches() {}
 
-  std::string new_name();
+  // A variable with a name of its own.
+  WrittenValue new_variable_name();
   const std::string& lane_name() const { return variables_[static_cast<size_t>(lane_variable_)].name; }
   int lane_variable() const { return lane_variable_; }
   int lane_depth() const { return variables_[static_cast<size_t>(lane_variable_)].depth; }
@@ -131,6 +142,7 @@ class ElementWalk {
   };
   using Choice = std::function<ElementValue()>;
 
+  static ElementValue at_depth(WrittenValue written, int depth);
   ElementValue expand(Value value, const ElementPosition& position);
   ElementValue movement(Value value, const ElementPosition& position);
   ElementValue padded(const Node& node, const std::vector<Index>& at);
@@ -151,7 +163,7 @@ class ElementWalk {
   std::map<Key, ElementValue> known_;
   std::map<Division, QuotientRemainder> quotients_;
   std::vector<Branch> branches_;
-  int next_name_ = 0;
+  int next_variable_ = 0;
   int lane_variable_ = -1, lanes_ = 1;
   bool needs_lane_variable_ = false;  // a branch before the lanes' loop reads what only exists inside
 };

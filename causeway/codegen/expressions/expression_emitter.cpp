@@ -147,10 +147,10 @@ Statements& ExpressionEmitter::at_depth(int depth) {
   return statements_[static_cast<size_t>(depth)];
 }
 
-std::string ExpressionEmitter::declare(const std::string& type, const std::string& expression, int depth) {
-  const std::string name = new_name();
-  place(depth, fmt::format("const {} {} = {};", type, name, expression));
-  return name;
+WrittenValue ExpressionEmitter::declare(const std::string& type, const std::string& expression, int depth) {
+  WrittenValue written = new_variable_name();
+  place(depth, fmt::format("const {} {} = {};", type, written.name, expression));
+  return written;
 }
 
 std::string ExpressionEmitter::round(DType dtype, const std::string& value) const {
@@ -166,7 +166,7 @@ std::string ExpressionEmitter::convert(DType from, DType to, const std::string& 
 }
 
 // What is stored as an 8-bit float keeps that at hand: to store it takes no conversion, to move it none at all.
-std::string ExpressionEmitter::declare_stored(DType dtype, const std::string& stored, int depth) {
+WrittenValue ExpressionEmitter::declare_stored(DType dtype, const std::string& stored, int depth) {
   if (is_float(dtype) && size_bytes(dtype) == 1)
     return declare(fmt::format("Rounded<{}>", storage_type(dtype)), "{" + stored + "}", depth);
   return declare(compute_type(dtype), from_storage(dtype, stored), depth);
@@ -200,36 +200,36 @@ void ExpressionEmitter::write_clamped(int variable, const ElementValue& index, c
   define_variable(variable, fmt::format("clamp_index({}, {})", index.name, symbols_.text(size)));
 }
 
-std::string ExpressionEmitter::write_load(Value value, const Index& linear, int depth) {
+WrittenValue ExpressionEmitter::write_load(Value value, const Index& linear, int depth) {
   const DType dtype = graph_.dtype(value);
   const std::string index = text_.known_index(linear).value_or(index_text(linear));
   return declare_stored(dtype, fmt::format("{}[{}]", text_.pointer(value), index), depth);
 }
 
-std::string ExpressionEmitter::write_iota(const Node& node, const Index& index, int depth) {
+WrittenValue ExpressionEmitter::write_iota(const Node& node, const Index& index, int depth) {
   const DType dtype = node.attributes.dtype;
   const std::string text = fmt::format("static_cast<{}>({})", compute_type(dtype), index_text(index));
-  const std::string name = declare(compute_type(dtype), round(dtype, text), depth);
+  WrittenValue written = declare(compute_type(dtype), round(dtype, text), depth);
   if (settles_comparisons_ && (dtype == DType::kI32 || dtype == DType::kI64)) {
     const std::optional<Index> first = where_it_begins(index, lane_variable());
     const auto of_loops = [&] {
       return std::ranges::none_of(first->terms,
                                   [&](const Index::Term& term) { return defined_variables_.contains(term.variable); });
     };
-    if (first && of_loops()) lane_positions_[name] = *first;
+    if (first && of_loops()) lane_positions_[written.variable] = *first;
   }
-  return name;
+  return written;
 }
 
 // A comparison whose most frequent outcome for all lanes is a constant where `settled` is true.
 std::optional<std::string> ExpressionEmitter::settled_comparison(const Node& node,
                                                                  const std::vector<ElementValue>& inputs) {
   if (!settles_comparisons_ || !branches_.empty()) return std::nullopt;
-  const size_t position = lane_positions_.contains(inputs[0].name) ? 0 : 1;
+  const size_t position = lane_positions_.contains(inputs[0].variable) ? 0 : 1;
   const ElementValue& other = inputs[1 - position];
-  if (!lane_positions_.contains(inputs[position].name) || other.depth >= lane_depth() - 1) return std::nullopt;
+  if (!lane_positions_.contains(inputs[position].variable) || other.depth >= lane_depth() - 1) return std::nullopt;
   if (node.op != Op::kEq && position != 0) return std::nullopt;
-  const std::string first = index_text(lane_positions_.at(inputs[position].name));
+  const std::string first = index_text(lane_positions_.at(inputs[position].variable));
   const std::string last = fmt::format("{} + {}", first, lanes() - 1);
   std::string condition, text;
   if (node.op == Op::kEq) {
@@ -244,14 +244,14 @@ std::optional<std::string> ExpressionEmitter::settled_comparison(const Node& nod
   return text;
 }
 
-std::string ExpressionEmitter::write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step,
-                                                 const Index& at, int depth) {
+WrittenValue ExpressionEmitter::write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step,
+                                                  const Index& at, int depth) {
   return declare(
       "int32_t",
       fmt::format("random_bits({}, {}, {}, {})", seed.name, step.name, node.attributes.stream, index_text(at)), depth);
 }
 
-std::string ExpressionEmitter::write_literal(DType dtype, double value) { return literal(dtype, value); }
+WrittenValue ExpressionEmitter::write_literal(DType dtype, double value) { return {literal(dtype, value)}; }
 
 std::string ExpressionEmitter::write_condition(const std::vector<Comparison>& all_of) {
   std::string condition;
@@ -300,12 +300,13 @@ void ExpressionEmitter::write_conditional(DType dtype, const std::string& result
 // What is left unused of the erf is not computed.
 bool ExpressionEmitter::adds_one_to_erf(const Node& node, const std::vector<ElementValue>& inputs, size_t erf) const {
   const Node& other = graph_.node(node.inputs[1 - erf]);
-  return node.outputs[0].dtype == DType::kF32 && erf_arguments_.contains(inputs[erf].name) &&
+  return node.outputs[0].dtype == DType::kF32 && erf_arguments_.contains(inputs[erf].variable) &&
          other.op == Op::kConstant && other.attributes.value == 1;
 }
 
 // As long as there are ops: each has its case.
-std::string ExpressionEmitter::write_elementwise(const Node& node, const std::vector<ElementValue>& inputs, int depth) {
+WrittenValue ExpressionEmitter::write_elementwise(const Node& node, const std::vector<ElementValue>& inputs,
+                                                  int depth) {
   const DType dtype = node.outputs[0].dtype;
   const DType input_dtype = graph_.dtype(node.inputs[0]);
   const auto in = [&](size_t i) -> const std::string& { return inputs[i].name; };
@@ -349,9 +350,9 @@ std::string ExpressionEmitter::write_elementwise(const Node& node, const std::ve
       text = call("tanh_f32");
       break;
     case Op::kErf: {
-      const std::string name = declare(compute_type(dtype), round(dtype, call("erf_f32")), depth);
-      if (dtype == DType::kF32) erf_arguments_[name] = in(0);
-      return name;
+      WrittenValue written = declare(compute_type(dtype), round(dtype, call("erf_f32")), depth);
+      if (dtype == DType::kF32) erf_arguments_[written.variable] = in(0);
+      return written;
     }
     case Op::kFloor:
       text = call("__builtin_floorf");
@@ -365,10 +366,12 @@ std::string ExpressionEmitter::write_elementwise(const Node& node, const std::ve
       return declare_stored(
           dtype, fmt::format("__builtin_bit_cast({}, {})", storage_type(dtype), to_storage(input_dtype, in(0))), depth);
     case Op::kAdd:
-      text = !floating                          ? call("add_integers")
-             : adds_one_to_erf(node, inputs, 0) ? fmt::format("one_plus_erf_f32({})", erf_arguments_.at(in(0)))
-             : adds_one_to_erf(node, inputs, 1) ? fmt::format("one_plus_erf_f32({})", erf_arguments_.at(in(1)))
-                                                : infix("+");
+      text = !floating ? call("add_integers")
+             : adds_one_to_erf(node, inputs, 0)
+                 ? fmt::format("one_plus_erf_f32({})", erf_arguments_.at(inputs[0].variable))
+             : adds_one_to_erf(node, inputs, 1)
+                 ? fmt::format("one_plus_erf_f32({})", erf_arguments_.at(inputs[1].variable))
+                 : infix("+");
       break;
     case Op::kSub:
       text = floating ? infix("-") : call("subtract_integers");

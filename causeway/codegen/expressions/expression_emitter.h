@@ -72,12 +72,12 @@ class ExpressionEmitter : public ElementWalk {
     std::string text;   // of all lanes: for each
   };
 
-  std::string write_load(Value value, const Index& linear, int depth) override;
-  std::string write_elementwise(const Node& node, const std::vector<ElementValue>& inputs, int depth) override;
-  std::string write_iota(const Node& node, const Index& index, int depth) override;
-  std::string write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step, const Index& at,
-                                int depth) override;
-  std::string write_literal(DType dtype, double value) override;
+  WrittenValue write_load(Value value, const Index& linear, int depth) override;
+  WrittenValue write_elementwise(const Node& node, const std::vector<ElementValue>& inputs, int depth) override;
+  WrittenValue write_iota(const Node& node, const Index& index, int depth) override;
+  WrittenValue write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step, const Index& at,
+                                 int depth) override;
+  WrittenValue write_literal(DType dtype, double value) override;
   void write_division(const Index& index, const Dim& divisor, int quotient, int remainder) override;
   void write_clamped(int variable, const ElementValue& index, const Dim& size) override;
   std::string write_condition(const std::vector<Comparison>& all_of) override;
@@ -89,9 +89,9 @@ class ExpressionEmitter : public ElementWalk {
 
   std::string round(DType dtype, const std::string& value) const;
   std::string convert(DType from, DType to, const std::string& value) const;
-  std::string declare(const std::string& type, const std::string& expression, int depth);
+  WrittenValue declare(const std::string& type, const std::string& expression, int depth);
   // Of what is, or would be, in memory as `stored`.
-  std::string declare_stored(DType dtype, const std::string& stored, int depth);
+  WrittenValue declare_stored(DType dtype, const std::string& stored, int depth);
   std::optional<std::string> settled_comparison(const Node& node, const std::vector<ElementValue>& inputs);
   bool adds_one_to_erf(const Node& node, const std::vector<ElementValue>& inputs, size_t erf) const;
   void define_variable(int variable, const std::string& expression);
@@ -104,12 +104,12 @@ class ExpressionEmitter : public ElementWalk {
   std::vector<Branch> branches_;
   std::vector<Statements> finished_branches_;
   std::set<int> written_variables_;
-  std::map<std::string, std::string> erf_arguments_;  // of each erf of f32, by its name
+  std::map<WrittenVariable, std::string> erf_arguments_;  // of each erf of f32
   std::string index_type_ = "int64_t";
   bool rounds_alone_ = false;
   bool settles_comparisons_ = false;
-  std::map<std::string, Index> lane_positions_;  // of the first lane, by the name of every lane's
-  std::set<int> defined_variables_;              // that are not loops' own
+  std::map<WrittenVariable, Index> lane_positions_;  // of the first lane, by every lane's
+  std::set<int> defined_variables_;                  // that are not loops' own
   std::string settled_condition_;
 };
 
