@@ -419,7 +419,7 @@ TEST_P(GpuGemm, BiasAndResidualOfOneResult) {
         const auto size = [](std::string_view dtype) { return dtype == "f32" ? 4 : 2; };
         const bool is_sent =
             architecture().has_warpgroup_matrix && n % 8 == 0 && (*residual == '\0' || size(residual) == size(result));
-        EXPECT_EQ(source_.find("using Sent = ") != std::string::npos, is_sent) << source_;
+        EXPECT_EQ(source_.find("using TmaStored = ") != std::string::npos, is_sent) << source_;
       }
 }
 
@@ -527,7 +527,7 @@ return %4, %12
       expect_reference(text);
       const bool leaves_with_it = architecture().has_warpgroup_matrix && n % 8 == 0 && !gated;
       EXPECT_EQ(kinds_, leaves_with_it ? "dot " : "dot loop ");
-      EXPECT_EQ(source_.find("kSent = 2") != std::string::npos, leaves_with_it) << source_;
+      EXPECT_EQ(source_.find("kTmaStored = 2") != std::string::npos, leaves_with_it) << source_;
     }
 }
 
@@ -670,23 +670,23 @@ TEST(GpuGemmPlan, SkinnyTilesFollowTheSizes) {
 
 TEST(GpuGemmPlan, HopperTilesFollowTheSizes) {
   const GpuArchitecture& h200 = gpu_architecture("sm_90a");
-  const auto choose = [&](HopperGemmSums sums, int64_t m, int64_t n, int64_t k) {
+  const auto choose = [&](HopperGemmAccumulators sums, int64_t m, int64_t n, int64_t k) {
     return choose_hopper_gemm(h200, sums, HopperGemmStores::kOther, 1, m, n, k);
   };
-  const HopperGemmPlan large = choose(HopperGemmSums::kOne, 16384, 4096, 1024);
+  const HopperGemmPlan large = choose(HopperGemmAccumulators::kOne, 16384, 4096, 1024);
   EXPECT_TRUE(large.tile.ping_pong);
   EXPECT_EQ(large.splits, 1);
-  EXPECT_EQ(choose(HopperGemmSums::kTwo, 16384, 4096, 1024).tile.ping_pong, false);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 4096, 1024).tile.ping_pong, false);
   // Of 1,024 columns six tiles of 192 would have an eighth in vain.
-  EXPECT_EQ(choose(HopperGemmSums::kTwo, 16384, 1024, 8192).tile.n, 128);
-  EXPECT_EQ(choose(HopperGemmSums::kTwo, 16384, 3584, 8192).tile.n, 224);
-  EXPECT_EQ(choose(HopperGemmSums::kTwo, 8192, 8192, 8192).tile.n, 192);
-  EXPECT_EQ(choose(HopperGemmSums::kOne, 16384, 4096, 65536).tile.ping_pong, false);
-  EXPECT_EQ(choose(HopperGemmSums::kOne, 64, 64, 1024).tile.m, 64);
-  EXPECT_GT(choose(HopperGemmSums::kOne, 384, 384, 32768).splits, 1);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 1024, 8192).tile.n, 128);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 3584, 8192).tile.n, 224);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 8192, 8192, 8192).tile.n, 192);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kOne, 16384, 4096, 65536).tile.ping_pong, false);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kOne, 64, 64, 1024).tile.m, 64);
+  EXPECT_GT(choose(HopperGemmAccumulators::kOne, 384, 384, 32768).splits, 1);
   for (const int64_t m : {20, 100, 700, 5000})
     for (const int64_t n : {20, 100, 700, 5000})
-      EXPECT_LE(hopper_gemm_shared_bytes(choose(HopperGemmSums::kOne, m, n, 4096).tile), h200.shared_bytes);
+      EXPECT_LE(hopper_gemm_shared_bytes(choose(HopperGemmAccumulators::kOne, m, n, 4096).tile), h200.shared_bytes);
 }
 
 TEST(GpuGemmPlan, TilesFitTheirArchitecture) {

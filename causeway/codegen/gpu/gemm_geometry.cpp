@@ -99,10 +99,10 @@ int64_t order_tiles(HopperGemmTile& tile, const HopperGemmGrid& grid) {
 
 // Whether tiles that have room for four stages and results are better off with a fifth and less room for results: few
 // rounds of them, of one result of two bytes that is sent. `tiles`: how many there are.
-bool fifth_stage_pays(HopperGemmTile tile, HopperGemmSums sums, HopperGemmStores stores, GemmOrder order,
+bool fifth_stage_pays(HopperGemmTile tile, HopperGemmAccumulators sums, HopperGemmStores stores, GemmOrder order,
                       const Sizes& sizes, int64_t tiles, int64_t units) {
-  const bool sends_one = stores == HopperGemmStores::kSent && order.may_transpose && order.one_result;
-  if (!sizes.all_known || sums != HopperGemmSums::kOne || !sends_one || tile.results_in_stages ||
+  const bool sends_one = stores == HopperGemmStores::kByTma && order.may_swap && order.one_result;
+  if (!sizes.all_known || sums != HopperGemmAccumulators::kOne || !sends_one || tile.results_in_stages ||
       tiles > kHopperGemmFewRounds * units || sizes.k > kHopperGemmLongestFewRounds ||
       hopper_gemm_best_stages(tile) != 4)
     return false;
@@ -113,9 +113,9 @@ bool fifth_stage_pays(HopperGemmTile tile, HopperGemmSums sums, HopperGemmStores
 // What a GEMM takes by HopperGemmTimes, with tiles of one kind.
 class HopperGemmModel {
  public:
-  // `order`: of the GEMM that is computed, `transposed` or not.
+  // `order`: of the GEMM that is computed, `swapped` or not.
   HopperGemmModel(const HopperGemmFigures& figures, const Sizes& sizes, const HopperGemmSchedule& schedule,
-                  HopperGemmSums sums, HopperGemmStores stores, GemmOrder order, bool transposed, int64_t units)
+                  HopperGemmAccumulators sums, HopperGemmStores stores, GemmOrder order, bool swapped, int64_t units)
       : figures_(figures),
         schedule_(schedule),
         order_(order),
@@ -139,16 +139,16 @@ class HopperGemmModel {
          lines_of_b(schedule, order, times_.crossing) * (order.b_along_k ? 1 : times_.b_side_by_side)) *
         times_.line;
     // What of a tile is not there saves energy, and time where that is what bounds GEMMs: not those of 8 bits.
-    const double padding = sums == HopperGemmSums::kOne ? times_.padding : 0;
+    const double padding = sums == HopperGemmAccumulators::kOne ? times_.padding : 0;
     slice_ = longer(products, lines) * parts_of_lines_of_rounds(sizes) * (1 - padding * (1 - there)) + times_.wait;
-    if (!schedule.ping_pong && stores != HopperGemmStores::kSent)
-      other_store_ = (stores == HopperGemmStores::kAdded ? kHopperGemmAddedStore : kHopperGemmOtherStore) * m * n;
+    if (!schedule.ping_pong && stores != HopperGemmStores::kByTma)
+      other_store_ = (stores == HopperGemmStores::kByTmaAdded ? kHopperGemmAddedStore : kHopperGemmOtherStore) * m * n;
     const bool narrow = stores == HopperGemmStores::kOther && schedule.n % 32 != 0;
     store_ = (narrow ? times_.narrow_store : times_.store) + schedule.store + other_store_;
     if (!order.a_along_k && schedule.m == 64 && !schedule.ping_pong) measured_ *= kHopperGemmFewRowsSideBySide;
     if (!order.b_along_k && schedule.m == 192 && schedule.n % 64 != 0) measured_ *= kHopperGemmThreeReadCrossing;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
-    if (sums == HopperGemmSums::kOne) {
+    if (sums == HopperGemmAccumulators::kOne) {
       const HopperGemmPower& power = figures.power;
       const double each = power.product + power.line * (m + lines_of_b(schedule, order, power.crossing)) / (m * n) +
                           power.operand * (64 + n) / (64 * n);
@@ -260,8 +260,8 @@ HopperGemmGrid hopper_gemm_grid(const Sizes& sizes, const HopperGemmTile& tile, 
 // The plans of those that are considered.
 class HopperGemmCandidates {
  public:
-  HopperGemmCandidates(const HopperGemmFigures& figures, const GpuArchitecture& architecture, HopperGemmSums sums,
-                       HopperGemmStores stores)
+  HopperGemmCandidates(const HopperGemmFigures& figures, const GpuArchitecture& architecture,
+                       HopperGemmAccumulators sums, HopperGemmStores stores)
       : figures_(figures),
         architecture_(architecture),
         units_(architecture.parallel_units),
@@ -269,7 +269,7 @@ class HopperGemmCandidates {
         stores_(stores) {}
 
   // A GEMM, or that of the transposes, which has these sizes and this order then.
-  void consider(const Sizes& sizes, GemmOrder order, bool transposed) {
+  void consider(const Sizes& sizes, GemmOrder order, bool swapped) {
     const bool may_cluster = sizes.all_known && order.a_along_k && order.b_along_k && order.few_batch_dimensions &&
                              sizes.k >= kHopperGemmLeastInClusters && architecture_.blocks_in_clusters_of_eight > 0;
     for (const HopperGemmSchedule& candidate : hopper_gemm_schedules()) {
@@ -277,16 +277,16 @@ class HopperGemmCandidates {
         continue;
       // Of more rows for a warpgroup there are too few.
       if (order.a_in_registers && (candidate.ping_pong || candidate.m > 128)) continue;
-      const HopperGemmModel model(figures_, sizes, candidate, sums_, stores_, order, transposed, units_);
+      const HopperGemmModel model(figures_, sizes, candidate, sums_, stores_, order, swapped, units_);
       HopperGemmTile tile = {candidate.m, candidate.n, 0, 1, candidate.ping_pong, order.b_along_k};
-      tile.transposed = transposed;
-      const bool may_have_one_each = sums_ == HopperGemmSums::kOne && sizes.all_known && !candidate.ping_pong &&
+      tile.swapped = swapped;
+      const bool may_have_one_each = sums_ == HopperGemmAccumulators::kOne && sizes.all_known && !candidate.ping_pong &&
                                      sizes.k <= kHopperGemmLongestOneTile;
       if (may_have_one_each && may_cluster) consider_clusters(sizes, model, tile);
       if (candidate.ping_pong) {
         // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
         const int64_t longest =
-            stores_ == HopperGemmStores::kAdded ? kHopperGemmLongestPingPongAdded : kHopperGemmLongestPingPong;
+            stores_ == HopperGemmStores::kByTmaAdded ? kHopperGemmLongestPingPongAdded : kHopperGemmLongestPingPong;
         if (sizes.k <= longest && model.tiles() >= 2 * units_) offer_rounds(sizes, order, model, tile);
         continue;
       }
@@ -296,7 +296,7 @@ class HopperGemmCandidates {
         offer_rounds(sizes, order, model, tile);
       }
       // Parts of k are added up as C lies.
-      if (sizes.all_known && !transposed) consider_parts(sizes, model, tile, may_have_one_each);
+      if (sizes.all_known && !swapped) consider_parts(sizes, model, tile, may_have_one_each);
     }
   }
 
@@ -306,8 +306,8 @@ class HopperGemmCandidates {
   void offer(double microseconds, const HopperGemmPlan& plan) { offers_.push_back({plan, microseconds}); }
   void offer_rounds(const Sizes& sizes, GemmOrder order, const HopperGemmModel& model, const HopperGemmTile& tile) {
     double time = model.time();
-    if (tile.transposed) time *= kHopperGemmTransposed;
-    if (sums_ == HopperGemmSums::kOne && !tile.ping_pong && tile.m * tile.n <= kHopperGemmSmallTile &&
+    if (tile.swapped) time *= kHopperGemmSwapped;
+    if (sums_ == HopperGemmAccumulators::kOne && !tile.ping_pong && tile.m * tile.n <= kHopperGemmSmallTile &&
         model.tiles() <= 2 * units_)
       time *= kHopperGemmTwoOfSmallTiles;
     if (fifth_stage_pays(tile, sums_, stores_, order, sizes, model.tiles(), units_)) time *= kHopperGemmFifthStage;
@@ -359,7 +359,7 @@ class HopperGemmCandidates {
   const HopperGemmFigures& figures_;
   const GpuArchitecture& architecture_;
   int64_t units_;
-  HopperGemmSums sums_;
+  HopperGemmAccumulators sums_;
   HopperGemmStores stores_;
   std::vector<HopperGemmOffer> offers_;
 };
@@ -411,30 +411,31 @@ SkinnyGemmTile choose_skinny_gemm(const GpuArchitecture& architecture, int64_t b
   return tile;
 }
 
-std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmSums sums,
+std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmAccumulators sums,
                                                 HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
                                                 GemmOrder order, const HopperGemmFigures& figures) {
   HopperGemmCandidates candidates(figures, architecture, sums, stores);
   candidates.consider(Sizes(batch, m, n, k), order, false);
-  if (order.may_transpose) {
+  if (order.may_swap) {
     std::swap(order.a_along_k, order.b_along_k);
     candidates.consider(Sizes(batch, n, m, k), order, true);
   }
   return candidates.take_offers();
 }
 
-HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGemmSums sums, HopperGemmStores stores,
-                                  int64_t batch, int64_t m, int64_t n, int64_t k, GemmOrder order) {
+HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGemmAccumulators sums,
+                                  HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
+                                  GemmOrder order) {
   const auto offers = hopper_gemm_offers(architecture, sums, stores, batch, m, n, k, order);
   HopperGemmPlan plan = std::ranges::min_element(offers, {}, &HopperGemmOffer::microseconds)->plan;
   HopperGemmTile& tile = plan.tile;
-  if (tile.transposed) std::swap(m, n);
+  if (tile.swapped) std::swap(m, n);
   const Sizes sizes(batch, m, n, k);
   const HopperGemmGrid grid = hopper_gemm_grid(sizes, tile, plan.splits);
   const int64_t whole = plan.splits > 1 ? plan.whole_tiles : 0;
   const int64_t work = whole + (grid.batch * grid.rows * grid.columns - whole) * plan.splits;
   // Where no block computes a second tile, results may leave from where its slices were.
-  if (sums == HopperGemmSums::kOne && sizes.all_known && !tile.ping_pong && !tile.results_in_stages &&
+  if (sums == HopperGemmAccumulators::kOne && sizes.all_known && !tile.ping_pong && !tile.results_in_stages &&
       work <= architecture.parallel_units) {
     tile.results_in_stages = true;
     order_tiles(tile, grid);
@@ -455,9 +456,9 @@ std::string gemm_tile_text(const GpuGemmTile& tile) {
 std::string gemm_tile_text(const HopperGemmTile& tile) {
   return fmt::format(
       "static constexpr HopperGemmTile kTile = {{.m = {}, .n = {}, .stages = {}, .cluster_m = {}, .ping_pong = {}, "
-      ".b_along_k = {}, .results_in_stages = {}, .cluster_n = {}, .rows_together = {}, .transposed = {}}};",
+      ".b_along_k = {}, .results_in_stages = {}, .cluster_n = {}, .rows_together = {}, .swapped = {}}};",
       tile.m, tile.n, tile.stages, tile.cluster_m, tile.ping_pong, tile.b_along_k, tile.results_in_stages,
-      tile.cluster_n, tile.rows_together, tile.transposed);
+      tile.cluster_n, tile.rows_together, tile.swapped);
 }
 
 std::string gemm_tile_text(const SkinnyGemmTile& tile) {
