@@ -447,20 +447,39 @@ return %8, %9
   }
 }
 
-// Hopper's GEMMs of the transposes: one tile for each block, several and in turns, with columns of C and rows as
+// Hopper's GEMMs of the transposes: one tile for each block, several and ping-pong, with columns of C and rows as
 // what is added, one result and two.
 TEST_P(GpuGemm, SwappedGemmsWithTheirEpilogue) {
   if (!architecture().has_warpgroup_matrix) return;
-  struct Product {
+  struct Swapped {
     int batch, m, n, k;
     bool transpose_a, transpose_b;
-    const char* tile;
+    HopperGemmTile tile;
   };
-  for (const auto& [batch, m, n, k, transpose_a, transpose_b, tile] :
-       {Product{12, 280, 128, 24, false, true, "{64, 80, 12, 1, false, true, true, 1, 2, true}"},
-        Product{17, 264, 280, 24, false, false, "{128, 64, 6, 1, false, true, false, 1, 0, true}"},
-        Product{12, 328, 528, 24, true, false, "{64, 128, 6, 1, true, false, false, 1, 0, true}"},
-        Product{33, 144, 256, 24, false, false, "{64, 96, 8, 1, true, true, false, 1, 0, true}"}})
+  const std::vector<Swapped> gemms = {
+      {12,
+       280,
+       128,
+       24,
+       false,
+       true,
+       {.m = 64,
+        .n = 80,
+        .stages = 12,
+        .b_along_k = true,
+        .results_in_stages = true,
+        .rows_together = 2,
+        .swapped = true}},
+      {17, 264, 280, 24, false, false, {.m = 128, .n = 64, .stages = 6, .b_along_k = true, .swapped = true}},
+      {12, 328, 528, 24, true, false, {.m = 64, .n = 128, .stages = 6, .ping_pong = true, .swapped = true}},
+      {33,
+       144,
+       256,
+       24,
+       false,
+       false,
+       {.m = 64, .n = 96, .stages = 8, .ping_pong = true, .b_along_k = true, .swapped = true}}};
+  for (const auto& [batch, m, n, k, transpose_a, transpose_b, tile] : gemms)
     for (const bool two : {false, true}) {
       const char* dtype = two ? "f16" : "bf16";
       expect_reference(dot(dtype, fmt::format("{}, ", batch), m, n, k, transpose_a, transpose_b, "f32") +
@@ -476,7 +495,7 @@ return %9{3}
 )",
                                    batch, m, n, two ? ", %10" : "", dtype));
       EXPECT_EQ(kinds_, "dot ");
-      EXPECT_NE(source_.find(tile), std::string::npos) << source_;
+      EXPECT_NE(source_.find(gemm_tile_text(tile)), std::string::npos) << source_;
     }
 }
 

@@ -33,7 +33,7 @@ struct Sizes {
 
 // Part of the time model: what one unit multiplies in a microsecond, and bytes of memory of all units.
 struct Rates {
-  double products;
+  double multiply_adds;
   double memory_bytes;
 };
 
@@ -47,7 +47,7 @@ void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int tile_k, int6
     if (splits > 1 && (!sizes.all_known || split_k < kLeastSplitK)) return;
     if (splits > 1 && split_k * (splits - 1) >= sizes.k) continue;  // a part would be empty
     const auto rounds = static_cast<double>(gemm_ceil_div(tiles * splits, units));
-    double time = rounds * tile_m * tile_n * static_cast<double>(split_k) / rates.products;
+    double time = rounds * tile_m * tile_n * static_cast<double>(split_k) / rates.multiply_adds;
     if (splits > 1)
       time += kLaunch + 8.0 * splits * static_cast<double>(sizes.batch * sizes.m * sizes.n) / rates.memory_bytes;
     offer(splits, time);
@@ -133,14 +133,14 @@ class HopperGemmModel {
     slices_ = std::ceil(k / kHopperGemmDepth);
     const double there = static_cast<double>(sizes.m) / (static_cast<double>(tiles_m) * m) *
                          static_cast<double>(sizes.n) / (static_cast<double>(tiles_n) * n);
-    const double products = m * n * (schedule.m == 64 ? times_.element_of_64 : times_.element);
+    const double multiply_adds = m * n * (schedule.m == 64 ? times_.element_of_64 : times_.element);
     const double lines =
         (m * (order.a_along_k ? 1 : times_.a_side_by_side) +
          lines_of_b(schedule, order, times_.crossing) * (order.b_along_k ? 1 : times_.b_side_by_side)) *
         times_.line;
     // What of a tile is not there saves energy, and time where that is what bounds GEMMs: not those of 8 bits.
     const double padding = sums == HopperGemmAccumulators::kOne ? times_.padding : 0;
-    slice_ = longer(products, lines) * parts_of_lines_of_rounds(sizes) * (1 - padding * (1 - there)) + times_.wait;
+    slice_ = longer(multiply_adds, lines) * parts_of_lines_of_rounds(sizes) * (1 - padding * (1 - there)) + times_.wait;
     if (!schedule.ping_pong && stores != HopperGemmStores::kByTma)
       other_store_ = (stores == HopperGemmStores::kByTmaAdded ? kHopperGemmAddedStore : kHopperGemmOtherStore) * m * n;
     const bool narrow = stores == HopperGemmStores::kOther && schedule.n % 32 != 0;
@@ -150,7 +150,8 @@ class HopperGemmModel {
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
     if (sums == HopperGemmAccumulators::kOne) {
       const HopperGemmPower& power = figures.power;
-      const double each = power.product + power.line * (m + lines_of_b(schedule, order, power.crossing)) / (m * n) +
+      const double each = power.multiply_add +
+                          power.line * (m + lines_of_b(schedule, order, power.crossing)) / (m * n) +
                           power.operand * (64 + n) / (64 * n);
       energy_ = static_cast<double>(tiles_) * m * n * static_cast<double>(sizes.k) * 1e-9 * each *
                 (schedule.ping_pong ? 1 + power.ping_pong : 1);
@@ -186,7 +187,7 @@ class HopperGemmModel {
     const HopperGemmOneTileTimes& times = figures_.one_tile;
     const auto units = static_cast<double>(units_);
     const double part = static_cast<double>(blocks) / units;
-    const double products = tile.m * tile.n * times.element * (1 + times.clock * part);
+    const double multiply_adds = tile.m * tile.n * times.element * (1 + times.clock * part);
     const double lines_a = tile.m * times.a_line * (order_.a_along_k ? 1 : times.a_side_by_side);
     const double lines_b =
         lines_of_b(schedule_, order_, times.crossing) * (order_.b_along_k ? 1 : times.b_side_by_side);
@@ -195,7 +196,7 @@ class HopperGemmModel {
                               (asked_for * part + times.line_of_group * static_cast<double>(group_lines) / units) *
                               parts_of_lines_;
     const double slice =
-        longer(longer(products, times.way / tile.stages), longer(times.line * (lines_a + lines_b), from_cache));
+        longer(longer(multiply_adds, times.way / tile.stages), longer(times.line * (lines_a + lines_b), from_cache));
     const bool in_clusters = hopper_gemm_cluster(tile) > 1;
     double time = times.begin + std::max(0.0, tile.m * tile.n - times.few_results) * times.result +
                   static_cast<double>(each) * slice + other_store_ + (in_clusters ? times.cluster : 0);
@@ -370,7 +371,7 @@ GpuGemmChoice choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand o
                               int64_t n, int64_t k) {
   const auto thin = [](int64_t size) { return size != kUnknownSize && size <= kSkinny; };
   const GemmSides sides = thin(m) ? GemmSides::kSkinnyM : thin(n) ? GemmSides::kSkinnyN : GemmSides::kLarge;
-  const double products = gemm_multiply_adds(architecture, operand), bytes = gemm_combine_bytes(architecture);
+  const double multiply_adds = gemm_multiply_adds(architecture, operand), bytes = gemm_combine_bytes(architecture);
   const Sizes sizes(batch, m, n, k);
   GpuGemmChoice best;
   double best_time = 0;
@@ -378,8 +379,8 @@ GpuGemmChoice choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand o
     if (candidate.operand != operand || candidate.sides != sides || candidate.instructions != architecture.wave_matrix)
       continue;
     const GpuGemmTile& tile = candidate.tile;
-    for_each_split(sizes, tile.m, tile.n, tile.k, architecture.parallel_units, {products * candidate.efficiency, bytes},
-                   [&](int splits, double time) {
+    for_each_split(sizes, tile.m, tile.n, tile.k, architecture.parallel_units,
+                   {multiply_adds * candidate.efficiency, bytes}, [&](int splits, double time) {
                      if (best_time != 0 && time >= best_time) return;
                      best_time = time;
                      best = {tile, splits};

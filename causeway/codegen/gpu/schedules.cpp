@@ -47,7 +47,7 @@ constexpr GemmSchedule kGemm[] = {
 struct Rate {
   WaveMatrix instructions;
   GemmOperand operand;
-  double products;
+  double multiply_adds;
 };
 // Set by hand: what matters is how they compare with the cost of a launch and of adding up parts.
 constexpr Rate kRates[] = {
@@ -155,7 +155,7 @@ constexpr HopperGemmFigures kHopperGemmFigures = {
                  .few_blocks = 104},
     .rounds = {.begin = 2.8, .part = 0.805, .part_side_by_side = 0.85, .long_part = 0.095, .long_time = 100},
     .parts_of_lines = {.most = 0.1, .most_ping_pong = 0.2, .few = 0.0125, .many = 0.0156},
-    .power = {.product = 0.504,
+    .power = {.multiply_add = 0.504,
               .line = 75.6,
               .operand = 28.4,
               .ping_pong = 0.22,
@@ -197,8 +197,8 @@ double gemm_multiply_adds(const GpuArchitecture& architecture, GemmOperand opera
   const auto rate = std::find_if(std::begin(kRates), std::end(kRates), [&](const Rate& candidate) {
     return candidate.operand == operand && candidate.instructions == architecture.wave_matrix;
   });
-  CAUSEWAY_CHECK(rate != std::end(kRates), "no rate of products on {}", architecture.processor);
-  return rate->products;
+  CAUSEWAY_CHECK(rate != std::end(kRates), "no rate of multiply-adds on {}", architecture.processor);
+  return rate->multiply_adds;
 }
 
 double gemm_combine_bytes(const GpuArchitecture&) { return 2e6; }

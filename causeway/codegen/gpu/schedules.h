@@ -135,7 +135,7 @@ constexpr int64_t kHopperGemmLeastInClusters = 2048;
 // What GEMMs of 16 bits take where one follows another, as in a training step: what their energy takes at the power
 // that an H200 may draw, in microseconds for 10^9 GEMMs of two elements.
 struct HopperGemmPower {
-  double product;  // in any case
+  double multiply_add;  // in any case
   double line;     // for lines of operands that reach shared memory: times those of a slice for each element of a tile
   double operand;  // for operands that a warpgroup's instruction reads there: times those of 64 rows for each of theirs
   double ping_pong;  // of that, more in ping-pong tiles

@@ -132,7 +132,7 @@ std::vector<Figure> named(HopperGemmFigures& all) {
                                     {"parts_of_lines.most_ping_pong", &all.parts_of_lines.most_ping_pong},
                                     {"parts_of_lines.few", &all.parts_of_lines.few},
                                     {"parts_of_lines.many", &all.parts_of_lines.many},
-                                    {"power.product", &all.power.product},
+                                    {"power.multiply_add", &all.power.multiply_add},
                                     {"power.line", &all.power.line},
                                     {"power.operand", &all.power.operand},
                                     {"power.ping_pong", &all.power.ping_pong},
