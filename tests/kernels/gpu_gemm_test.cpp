@@ -421,7 +421,7 @@ TEST_P(GpuGemm, BiasAndResidualOfOneResult) {
         const auto size = [](std::string_view dtype) { return dtype == "f32" ? 4 : 2; };
         const bool is_sent =
             architecture().has_warpgroup_matrix && n % 8 == 0 && (*residual == '\0' || size(residual) == size(result));
-        EXPECT_EQ(source_.find("using Sent = ") != std::string::npos, is_sent) << source_;
+        EXPECT_EQ(source_.find("using TmaStored = ") != std::string::npos, is_sent) << source_;
       }
 }
 
@@ -449,20 +449,39 @@ return %8, %9
   }
 }
 
-// Hopper's GEMMs of the transposes: one tile for each block, several and in turns, with columns of C and rows as
+// Hopper's GEMMs of the transposes: one tile for each block, several and ping-pong, with columns of C and rows as
 // what is added, one result and two.
 TEST_P(GpuGemm, SwappedGemmsWithTheirEpilogue) {
   if (!architecture().has_warpgroup_matrix) return;
-  struct Product {
+  struct Swapped {
     int batch, m, n, k;
     bool transpose_a, transpose_b;
-    const char* tile;
+    HopperGemmTile tile;
   };
-  for (const auto& [batch, m, n, k, transpose_a, transpose_b, tile] :
-       {Product{12, 280, 128, 24, false, true, "{64, 80, 12, 1, false, true, true, 1, 2, true}"},
-        Product{17, 264, 280, 24, false, false, "{128, 64, 6, 1, false, true, false, 1, 0, true}"},
-        Product{12, 328, 528, 24, true, false, "{64, 128, 6, 1, true, false, false, 1, 0, true}"},
-        Product{33, 144, 256, 24, false, false, "{64, 96, 8, 1, true, true, false, 1, 0, true}"}})
+  const std::vector<Swapped> gemms = {
+      {12,
+       280,
+       128,
+       24,
+       false,
+       true,
+       {.m = 64,
+        .n = 80,
+        .stages = 12,
+        .b_along_k = true,
+        .results_in_stages = true,
+        .rows_together = 2,
+        .swapped = true}},
+      {17, 264, 280, 24, false, false, {.m = 128, .n = 64, .stages = 6, .b_along_k = true, .swapped = true}},
+      {12, 328, 528, 24, true, false, {.m = 64, .n = 128, .stages = 6, .ping_pong = true, .swapped = true}},
+      {33,
+       144,
+       256,
+       24,
+       false,
+       false,
+       {.m = 64, .n = 96, .stages = 8, .ping_pong = true, .b_along_k = true, .swapped = true}}};
+  for (const auto& [batch, m, n, k, transpose_a, transpose_b, tile] : gemms)
     for (const bool two : {false, true}) {
       const char* dtype = two ? "f16" : "bf16";
       expect_reference(dot(dtype, fmt::format("{}, ", batch), m, n, k, transpose_a, transpose_b, "f32") +
@@ -478,7 +497,7 @@ return %9{3}
 )",
                                    batch, m, n, two ? ", %10" : "", dtype));
       EXPECT_EQ(kinds_, "dot ");
-      EXPECT_NE(source_.find(tile), std::string::npos) << source_;
+      EXPECT_NE(source_.find(gemm_tile_text(tile)), std::string::npos) << source_;
     }
 }
 
@@ -529,7 +548,7 @@ return %4, %12
       expect_reference(text);
       const bool leaves_with_it = architecture().has_warpgroup_matrix && n % 8 == 0 && !gated;
       EXPECT_EQ(kinds_, leaves_with_it ? "dot " : "dot loop ");
-      EXPECT_EQ(source_.find("kSent = 2") != std::string::npos, leaves_with_it) << source_;
+      EXPECT_EQ(source_.find("kTmaStored = 2") != std::string::npos, leaves_with_it) << source_;
     }
 }
 
@@ -672,23 +691,23 @@ TEST(GpuGemmPlan, SkinnyTilesFollowTheSizes) {
 
 TEST(GpuGemmPlan, HopperTilesFollowTheSizes) {
   const GpuArchitecture& h200 = gpu_architecture("sm_90a");
-  const auto choose = [&](HopperGemmSums sums, int64_t m, int64_t n, int64_t k) {
+  const auto choose = [&](HopperGemmAccumulators sums, int64_t m, int64_t n, int64_t k) {
     return choose_hopper_gemm(h200, sums, HopperGemmStores::kOther, 1, m, n, k);
   };
-  const HopperGemmPlan large = choose(HopperGemmSums::kOne, 16384, 4096, 1024);
+  const HopperGemmPlan large = choose(HopperGemmAccumulators::kOne, 16384, 4096, 1024);
   EXPECT_TRUE(large.tile.ping_pong);
   EXPECT_EQ(large.splits, 1);
-  EXPECT_EQ(choose(HopperGemmSums::kTwo, 16384, 4096, 1024).tile.ping_pong, false);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 4096, 1024).tile.ping_pong, false);
   // Of 1,024 columns six tiles of 192 would have an eighth in vain.
-  EXPECT_EQ(choose(HopperGemmSums::kTwo, 16384, 1024, 8192).tile.n, 128);
-  EXPECT_EQ(choose(HopperGemmSums::kTwo, 16384, 3584, 8192).tile.n, 224);
-  EXPECT_EQ(choose(HopperGemmSums::kTwo, 8192, 8192, 8192).tile.n, 192);
-  EXPECT_EQ(choose(HopperGemmSums::kOne, 16384, 4096, 65536).tile.ping_pong, false);
-  EXPECT_EQ(choose(HopperGemmSums::kOne, 64, 64, 1024).tile.m, 64);
-  EXPECT_GT(choose(HopperGemmSums::kOne, 384, 384, 32768).splits, 1);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 1024, 8192).tile.n, 128);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 3584, 8192).tile.n, 224);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 8192, 8192, 8192).tile.n, 192);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kOne, 16384, 4096, 65536).tile.ping_pong, false);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kOne, 64, 64, 1024).tile.m, 64);
+  EXPECT_GT(choose(HopperGemmAccumulators::kOne, 384, 384, 32768).splits, 1);
   for (const int64_t m : {20, 100, 700, 5000})
     for (const int64_t n : {20, 100, 700, 5000})
-      EXPECT_LE(hopper_gemm_shared_bytes(choose(HopperGemmSums::kOne, m, n, 4096).tile), h200.shared_bytes);
+      EXPECT_LE(hopper_gemm_shared_bytes(choose(HopperGemmAccumulators::kOne, m, n, 4096).tile), h200.shared_bytes);
 }
 
 TEST(GpuGemmPlan, TilesFitTheirArchitecture) {

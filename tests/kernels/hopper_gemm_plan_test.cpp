@@ -20,9 +20,10 @@ namespace {
 
 TEST(HopperGemmPlan, TilesFitTheirGemm) {
   const GpuArchitecture& hopper = gpu_architecture("sm_90a");
-  for (const HopperGemmStores stores : {HopperGemmStores::kSent, HopperGemmStores::kAdded, HopperGemmStores::kOther}) {
+  for (const HopperGemmStores stores :
+       {HopperGemmStores::kByTma, HopperGemmStores::kByTmaAdded, HopperGemmStores::kOther}) {
     const auto choose = [&](int64_t m, int64_t n, int64_t k) {
-      return choose_hopper_gemm(hopper, HopperGemmSums::kOne, stores, 1, m, n, k);
+      return choose_hopper_gemm(hopper, HopperGemmAccumulators::kOne, stores, 1, m, n, k);
     };
     EXPECT_GT(choose(768, 768, 65536).splits, 1);
     EXPECT_EQ(choose(768, 768, kUnknownSize).splits, 1);
@@ -43,8 +44,8 @@ TEST(HopperGemmPlan, TilesFitTheirGemm) {
 // Few rows have many small tiles, or large ones in one round; sides of 1,600 tiles that they are multiples of.
 TEST(HopperGemmPlan, TilesFillTheirRounds) {
   const auto choose = [&](int64_t m, int64_t n, int64_t k, GemmOrder order = {}) {
-    const HopperGemmPlan plan = choose_hopper_gemm(gpu_architecture("sm_90a"), HopperGemmSums::kOne,
-                                                   HopperGemmStores::kSent, 1, m, n, k, order);
+    const HopperGemmPlan plan = choose_hopper_gemm(gpu_architecture("sm_90a"), HopperGemmAccumulators::kOne,
+                                                   HopperGemmStores::kByTma, 1, m, n, k, order);
     return std::array{plan.tile.m, plan.tile.n};
   };
   const auto is = [](int m, int n) { return testing::ElementsAre(m, n); };
@@ -62,9 +63,9 @@ TEST(HopperGemmPlan, TilesFillTheirRounds) {
 // Where rows of C come by 16, and columns by 64, tiles fit these GEMMs better: 15 rows of 8 of 96 x 128.
 TEST(HopperGemmPlan, TransposesFitWhatIsNarrow) {
   const auto choose = [](int64_t m, int64_t n, int64_t k) {
-    const HopperGemmPlan plan = choose_hopper_gemm(gpu_architecture("sm_90a"), HopperGemmSums::kOne,
-                                                   HopperGemmStores::kSent, 1, m, n, k, {.may_transpose = true});
-    return std::array{int{plan.tile.transposed}, plan.tile.m, plan.tile.n};
+    const HopperGemmPlan plan = choose_hopper_gemm(gpu_architecture("sm_90a"), HopperGemmAccumulators::kOne,
+                                                   HopperGemmStores::kByTma, 1, m, n, k, {.may_swap = true});
+    return std::array{int{plan.tile.swapped}, plan.tile.m, plan.tile.n};
   };
   EXPECT_THAT(choose(1440, 1024, 3072), testing::ElementsAre(1, 128, 96));
   EXPECT_THAT(choose(2080, 1600, 1600), testing::ElementsAre(1, 128, 208));
@@ -75,7 +76,8 @@ TEST(HopperGemmPlan, TransposesFitWhatIsNarrow) {
 // Sixteen tiles that run side by side, of so many above one another, share most lines: 3 x 5 or 4 x 4 of 128 x 96.
 TEST(HopperGemmPlan, NeighboursShareLines) {
   const auto rows_together = [](int64_t m, int64_t n, int64_t k) {
-    return choose_hopper_gemm(gpu_architecture("sm_90a"), HopperGemmSums::kOne, HopperGemmStores::kSent, 1, m, n, k)
+    return choose_hopper_gemm(gpu_architecture("sm_90a"), HopperGemmAccumulators::kOne, HopperGemmStores::kByTma, 1, m,
+                              n, k)
         .tile.rows_together;
   };
   EXPECT_THAT(rows_together(2048, 768, 3072), testing::AllOf(testing::Ge(3), testing::Le(5)));
@@ -85,16 +87,16 @@ TEST(HopperGemmPlan, NeighboursShareLines) {
 
 // What is sent in few rounds by tiles with room for four stages and results has five.
 TEST(HopperGemmPlan, FewRoundsHaveAFifthStage) {
-  const auto choose = [](int64_t m, int64_t n, int64_t k, HopperGemmStores stores = HopperGemmStores::kSent,
-                         GemmOrder order = {.may_transpose = true}) {
+  const auto choose = [](int64_t m, int64_t n, int64_t k, HopperGemmStores stores = HopperGemmStores::kByTma,
+                         GemmOrder order = {.may_swap = true}) {
     const HopperGemmTile tile =
-        choose_hopper_gemm(gpu_architecture("sm_90a"), HopperGemmSums::kOne, stores, 1, m, n, k, order).tile;
+        choose_hopper_gemm(gpu_architecture("sm_90a"), HopperGemmAccumulators::kOne, stores, 1, m, n, k, order).tile;
     return std::array{tile.m, tile.n, tile.stages};
   };
   const auto is = [](int m, int n, int stages) { return testing::ElementsAre(m, n, stages); };
   EXPECT_THAT(choose(2176, 2304, 768), is(128, 160, 5));
   EXPECT_THAT(choose(2176, 2304, 768, HopperGemmStores::kOther, {}), is(128, 160, 4));
-  EXPECT_THAT(choose(2176, 2304, 768, HopperGemmStores::kSent, {.may_transpose = true, .one_result = false}),
+  EXPECT_THAT(choose(2176, 2304, 768, HopperGemmStores::kByTma, {.may_swap = true, .one_result = false}),
               is(128, 160, 4));
   // More rounds, and a longer k.
   EXPECT_THAT(choose(16384, 1600, 1600), is(128, 160, 4));
@@ -113,11 +115,11 @@ MeasuredPlan measured_plan(const HopperGemmPlan& plan, MeasuredFields fields) {
     case MeasuredFields::kOfRounds:
       return {tile.m, tile.n, tile.ping_pong, plan.splits, whole};
     case MeasuredFields::kOfOneTileEach:
-      return {tile.m, tile.n, tile.cluster_m, tile.cluster_n, plan.splits, tile.transposed};
+      return {tile.m, tile.n, tile.cluster_m, tile.cluster_n, plan.splits, tile.swapped};
     case MeasuredFields::kAll:
       break;
   }
-  return {tile.m, tile.n, tile.cluster_m, tile.cluster_n, tile.ping_pong, plan.splits, whole, tile.transposed};
+  return {tile.m, tile.n, tile.cluster_m, tile.cluster_n, tile.ping_pong, plan.splits, whole, tile.swapped};
 }
 using MeasuredPlans = std::map<std::array<int64_t, 3>, std::map<MeasuredPlan, double>>;
 
@@ -148,16 +150,16 @@ struct PlanChoice {
 
 // What the model would choose of the plans that were measured, beside the fastest of them.
 PlanChoice compare_choice(const std::string& order, const MeasuredPlans& shapes,
-                          HopperGemmStores stores = HopperGemmStores::kSent,
+                          HopperGemmStores stores = HopperGemmStores::kByTma,
                           MeasuredFields fields = MeasuredFields::kOfRounds) {
   const bool of_one_tile_each = fields == MeasuredFields::kOfOneTileEach,
              of_rounds = fields == MeasuredFields::kOfRounds;
   PlanChoice result;
   double logarithms = 0;
   for (const auto& [shape, plans] : shapes) {
-    const auto offers =
-        hopper_gemm_offers(gpu_architecture("sm_90a"), HopperGemmSums::kOne, stores, 1, shape[0], shape[1], shape[2],
-                           {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't', .may_transpose = !of_rounds});
+    const auto offers = hopper_gemm_offers(
+        gpu_architecture("sm_90a"), HopperGemmAccumulators::kOne, stores, 1, shape[0], shape[1], shape[2],
+        {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't', .may_swap = !of_rounds});
     double least = 0, time = 0;
     bool in_clusters = false;
     for (const auto& [plan, microseconds] : offers) {
@@ -202,7 +204,7 @@ TEST(HopperGemmPlan, ChoosesWhatWasFastestOfOneTileEach) {
   double all = 0, near = 0;
   size_t in_clusters = 0;
   for (const auto& [order, shapes] : measured) {
-    const PlanChoice choice = compare_choice(order, shapes, HopperGemmStores::kSent, MeasuredFields::kOfOneTileEach);
+    const PlanChoice choice = compare_choice(order, shapes, HopperGemmStores::kByTma, MeasuredFields::kOfOneTileEach);
     all += static_cast<double>(shapes.size());
     near += choice.near * static_cast<double>(shapes.size());
     in_clusters += choice.in_clusters;
@@ -218,7 +220,7 @@ void expect_near_fastest(const std::string& name, double mean, double worst) {
   const auto measured = measured_plans(name, MeasuredFields::kAll);
   ASSERT_EQ(measured.size(), 3u);
   for (const auto& [order, shapes] : measured) {
-    const PlanChoice choice = compare_choice(order, shapes, HopperGemmStores::kSent, MeasuredFields::kAll);
+    const PlanChoice choice = compare_choice(order, shapes, HopperGemmStores::kByTma, MeasuredFields::kAll);
     EXPECT_GE(choice.near, 0.9) << order;
     EXPECT_LE(choice.mean, mean) << order;
     EXPECT_LE(choice.worst, worst) << order;
@@ -239,7 +241,7 @@ TEST(HopperGemmPlan, ChoosesBetweenFewRoundsAndOneTileEach) {
 TEST(HopperGemmPlan, ChoosesFewLinesWhereTheyBeginWithin128Bytes) {
   const auto measured = measured_plans("hopper_gemms_parts_of_lines_h200.txt", MeasuredFields::kAll);
   ASSERT_EQ(measured.size(), 1u);
-  const PlanChoice choice = compare_choice("nt", measured.at("nt"), HopperGemmStores::kSent, MeasuredFields::kAll);
+  const PlanChoice choice = compare_choice("nt", measured.at("nt"), HopperGemmStores::kByTma, MeasuredFields::kAll);
   EXPECT_LE(choice.mean, 1.03);
   EXPECT_LE(choice.worst, 1.06);
 }
@@ -258,7 +260,7 @@ TEST(HopperGemmPlan, ChoosesWhatWasFastestInARow) {
 TEST(HopperGemmPlan, ChoosesWhatWasFastestWhereResultsAreAdded) {
   const auto measured = measured_plans("hopper_gemms_added_h200.txt");
   ASSERT_EQ(measured.size(), 1u);
-  const PlanChoice choice = compare_choice("nt", measured.at("nt"), HopperGemmStores::kAdded);
+  const PlanChoice choice = compare_choice("nt", measured.at("nt"), HopperGemmStores::kByTmaAdded);
   EXPECT_LE(choice.mean, 1.01);
   EXPECT_LE(choice.worst, 1.03);
 }

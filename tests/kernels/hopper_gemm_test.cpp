@@ -43,18 +43,18 @@ struct Case {
   // Of the boxes in which results leave.
   std::vector<int> sent_columns() const {
     if (sent_bytes == 0) return {};
-    std::vector<int> columns = {hopper_gemm_sent_columns(sent_bytes)};
-    if (const int last = hopper_gemm_last_sent_columns(tile, sent_bytes); last > 0) columns.push_back(last);
+    std::vector<int> columns = {hopper_gemm_stored_columns(sent_bytes)};
+    if (const int last = hopper_gemm_last_stored_columns(tile, sent_bytes); last > 0) columns.push_back(last);
     return columns;
   }
   size_t maps() const { return 2 + sent_columns().size() * static_cast<size_t>(results + residuals); }
   std::string describe() const {
     return fmt::format(
-        "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {}x{} blocks {} in turns {} results in stages "
-        "{}, transposed {}, splits {} "
+        "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {}x{} blocks {} ping-pong {} results in stages "
+        "{}, swapped {}, splits {} "
         "after {} tiles, f16 {}, tf32 {}, lanes {}, residuals {} of {} bytes, sent {} of {} bytes",
         batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster_m, tile.cluster_n, blocks,
-        tile.ping_pong, tile.results_in_stages, tile.transposed, splits, whole_tiles, half, tf32, lanes, residuals,
+        tile.ping_pong, tile.results_in_stages, tile.swapped, splits, whole_tiles, half, tf32, lanes, residuals,
         wide_residuals ? 4 : 2, results, sent_bytes);
   }
 };
@@ -79,7 +79,7 @@ std::string side_text(const std::string& type, bool along_k) {
 std::string kernel_text(const Case& c) {
   std::string text = "#include \"causeway/kernels/gpu/gemm_hopper.h\"\nnamespace {\nstruct Problem {\n";
   text += fmt::format("using Operand = {};\n", c.tf32 ? "tf32" : c.half ? "f16" : "bf16");
-  const bool swapped = c.tile.transposed;
+  const bool swapped = c.tile.swapped;
   text += side_text("A", swapped ? c.b_along_k : c.a_along_k) + side_text("B", swapped ? c.a_along_k : c.b_along_k) +
           "A a;\nB b;\n";
   text += gemm_tile_text(c.tile);
@@ -112,7 +112,7 @@ std::string kernel_text(const Case& c) {
   };
   CAUSEWAY_INLINE void fetch_row(int64_t m_index, FetchedRow& to) const {
     if constexpr (kLinesAdd) {
-      if (m_index >= (kTile.transposed ? n : m)) *outside = 1;
+      if (m_index >= (kTile.swapped ? n : m)) *outside = 1;
       to.value[0] = static_cast<float>(m_index % 7);
     }
   }
@@ -121,7 +121,7 @@ std::string kernel_text(const Case& c) {
   };
   template <int V>
   CAUSEWAY_INLINE void fetch_columns(int64_t n_index, FetchedColumns& to) const {
-    if (kLinesAdd && n_index + V > (kTile.transposed ? m : n)) *outside = 1;
+    if (kLinesAdd && n_index + V > (kTile.swapped ? m : n)) *outside = 1;
 #pragma clang loop unroll(full)
     for (int e = 0; kLinesAdd && e < V; ++e) to.value[e] = static_cast<float>((n_index + e) % 5);
   }
@@ -160,15 +160,15 @@ std::string kernel_text(const Case& c) {
                       c.residuals, members, visits, fetches, sum, c.sent_bytes == 4 ? "" : "to_bf16");
   if (c.sent_bytes > 0)
     text += fmt::format(R"(
-  using Sent = Result;
-  static constexpr int kSent = {};
+  using TmaStored = Result;
+  static constexpr int kTmaStored = {};
   template <int V>
   CAUSEWAY_INLINE void finish(const float (&values)[V], const Fetched& fetched, const FetchedRow& row,
-                              const FetchedColumns& columns, float (&results)[kSent][V]) const {{
+                              const FetchedColumns& columns, float (&results)[kTmaStored][V]) const {{
 #pragma clang loop unroll(full)
     for (int e = 0; e < V; ++e) {{
       results[0][e] = {};
-      if constexpr (kSent > 1) results[kSent - 1][e] = values[e] / 4;
+      if constexpr (kTmaStored > 1) results[kTmaStored - 1][e] = values[e] / 4;
     }}
   }}
 )",
@@ -213,7 +213,7 @@ TensorMap result_map(const Case& c, int columns, int buffer, int before = 0) {
   map.rank = 3;
   map.sizes = {c.n, c.m, c.batch};
   map.stride_bytes = {c.sent_bytes, c.n * c.sent_bytes, c.m * c.n * c.sent_bytes};
-  map.box = {columns, kHopperGemmSentRows, 1};
+  map.box = {columns, kHopperGemmStoredRows, 1};
   map.swizzle_bytes = kHopperGemmBoxLine;
   return map;
 }
@@ -257,7 +257,7 @@ void expect_gemm(const Case& c) {
   const size_t result_bytes = c.sent_bytes == 4 ? 4 : 2;
   const auto results = static_cast<size_t>(c.results);
   const DeviceBuffer result_buffer = device().allocate(results * count * result_bytes);
-  const int64_t rows = c.tile.transposed ? c.n : c.m, columns = c.tile.transposed ? c.m : c.n;
+  const int64_t rows = c.tile.swapped ? c.n : c.m, columns = c.tile.swapped ? c.m : c.n;
   const int64_t tiles = c.batch * gemm_ceil_div(rows, hopper_gemm_cluster_rows(c.tile)) *
                         gemm_ceil_div(columns, hopper_gemm_cluster_columns(c.tile));
   const int64_t split_tiles = c.splits > 1 ? tiles - c.whole_tiles : 0;
@@ -267,9 +267,9 @@ void expect_gemm(const Case& c) {
   const DeviceBuffer task_counter = device().allocate(2 * sizeof(uint32_t), true);
 
   std::vector<TensorMap> maps = {
-      operand_map(c, 0, c.m, c.a_along_k, hopper_gemm_loaded_lines(c.tile, c.tile.transposed)),
-      operand_map(c, 1, c.n, c.b_along_k, hopper_gemm_loaded_lines(c.tile, !c.tile.transposed))};
-  if (c.tile.transposed) std::swap(maps[0], maps[1]);
+      operand_map(c, 0, c.m, c.a_along_k, hopper_gemm_loaded_lines(c.tile, c.tile.swapped)),
+      operand_map(c, 1, c.n, c.b_along_k, hopper_gemm_loaded_lines(c.tile, !c.tile.swapped))};
+  if (c.tile.swapped) std::swap(maps[0], maps[1]);
   for (const int columns : c.sent_columns()) {
     for (int i = 0; i < c.results; ++i) maps.push_back(result_map(c, columns, 3, i));
     if (c.residuals > 0) maps.push_back(result_map(c, columns, 2));
@@ -394,13 +394,13 @@ TEST(HopperGemm, TwoResultsAreStoredByTma) {
                    .results = 2});
 }
 
-HopperGemmTile transposed_tile(HopperGemmTile tile) {
-  tile.transposed = true;
+HopperGemmTile swapped_tile(HopperGemmTile tile) {
+  tile.swapped = true;
   return tile;
 }
 
 // Columns of C by 64, rows by 16: parts of 64 rows of it and the 16 to 48 that are left, for each 64 columns that a
-// warpgroup has; one tile after the other, in turns, from stages, of shared lines, and one result or two.
+// warpgroup has; one tile after the other, ping-pong, from stages, of shared lines, and one result or two.
 TEST(HopperGemm, SwappedGemms) {
   for (const bool a_along_k : {true, false})
     for (const bool b_along_k : {true, false})
@@ -410,7 +410,7 @@ TEST(HopperGemm, SwappedGemms) {
                    .k = 88,
                    .a_along_k = a_along_k,
                    .b_along_k = b_along_k,
-                   .tile = transposed_tile({128, 64, 3, 1, false, a_along_k}),
+                   .tile = swapped_tile({128, 64, 3, 1, false, a_along_k}),
                    .residuals = 0,
                    .sent_bytes = 2,
                    .lines_add = a_along_k});
@@ -424,7 +424,7 @@ TEST(HopperGemm, SwappedGemms) {
       expect_gemm({.m = 328,
                    .n = 360,
                    .k = 200,
-                   .tile = transposed_tile(tile),
+                   .tile = swapped_tile(tile),
                    .blocks = tile.results_in_stages ? 12 : 2,
                    .residuals = 0,
                    .sent_bytes = 2,
@@ -433,7 +433,7 @@ TEST(HopperGemm, SwappedGemms) {
   expect_gemm({.m = 283,
                .n = 136,
                .k = 72,
-               .tile = transposed_tile({64, 96, 4, 1, false, true}),
+               .tile = swapped_tile({64, 96, 4, 1, false, true}),
                .lanes = 1,
                .residuals = 0,
                .sent_bytes = 2,
@@ -443,7 +443,7 @@ TEST(HopperGemm, SwappedGemms) {
     expect_gemm({.m = 328,
                  .n = 1000,
                  .k = 200,
-                 .tile = transposed_tile(cluster),
+                 .tile = swapped_tile(cluster),
                  .blocks = 32,
                  .half = true,
                  .residuals = 0,
@@ -848,11 +848,8 @@ TEST(HopperGemm, SwappedGemmsAssembleWithoutSpills) {
                                     {128, 208, 4, 1, true, true},
                                     {64, 256, 4, 1, true, true}})
     for (const int results : {1, 2})
-      expect_no_spills({.b_along_k = results == 1,
-                        .tile = transposed_tile(tile),
-                        .residuals = 0,
-                        .sent_bytes = 2,
-                        .results = results});
+      expect_no_spills(
+          {.b_along_k = results == 1, .tile = swapped_tile(tile), .residuals = 0, .sent_bytes = 2, .results = results});
 }
 
 }  // namespace

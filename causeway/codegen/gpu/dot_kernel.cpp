@@ -172,7 +172,7 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
   static std::string sent_text(const GpuGemmProblem& problem, const GpuGemmPlan& plan) {
     if (!plan.epilogue.stores_by_tma) return {};
     const std::vector<DType>& stored = problem.epilogue.stored;
-    return fmt::format("using Sent = {};\nstatic constexpr int kSent = {};\n", storage_type(stored.front()),
+    return fmt::format("using TmaStored = {};\nstatic constexpr int kTmaStored = {};\n", storage_type(stored.front()),
                        stored.size());
   }
 

@@ -108,7 +108,7 @@ std::string GpuGemmEpilogueWriter::finish_function(const std::string& compute, c
 
 std::string GpuGemmEpilogueWriter::epilogue() {
   const DType dtype = graph_.dtype(request_.members.front());
-  const std::string product = rounded_alone(dtype, "values[e]");
+  const std::string gemm = rounded_alone(dtype, "values[e]");
   nest_.begin_result();
   ExpressionEmitter addresses(graph_, *this, nest_.variables(), symbols_);
   const std::string index = addresses.index_text(nest_.result_linear());
@@ -127,7 +127,7 @@ std::string GpuGemmEpilogueWriter::epilogue() {
     stores += fmt::format("{}[{}] = {}[e];\n", pointer(member), index, array);
   });
   fetches_ = false;
-  std::string compute = fmt::format("const float result = {};\n", product) + body(emitter), finish;
+  std::string compute = fmt::format("const float result = {};\n", gemm) + body(emitter), finish;
   const bool knows_column = emitter.has_written(nest_.column_variable());
   const bool computes_floats =
       std::all_of(stored.begin(), stored.end(), [&](const Stored& one) { return is_float(graph_.dtype(one.member)); });

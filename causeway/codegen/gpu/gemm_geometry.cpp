@@ -33,7 +33,7 @@ struct Sizes {
 
 // Part of the time model: what one unit multiplies in a microsecond, and bytes of memory of all units.
 struct Rates {
-  double products;
+  double multiply_adds;
   double memory_bytes;
 };
 
@@ -47,7 +47,7 @@ void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int tile_k, int6
     if (splits > 1 && (!sizes.all_known || split_k < kLeastSplitK)) return;
     if (splits > 1 && split_k * (splits - 1) >= sizes.k) continue;  // a part would be empty
     const auto rounds = static_cast<double>(gemm_ceil_div(tiles * splits, units));
-    double time = rounds * tile_m * tile_n * static_cast<double>(split_k) / rates.products;
+    double time = rounds * tile_m * tile_n * static_cast<double>(split_k) / rates.multiply_adds;
     if (splits > 1)
       time += kLaunch + 8.0 * splits * static_cast<double>(sizes.batch * sizes.m * sizes.n) / rates.memory_bytes;
     offer(splits, time);
@@ -99,10 +99,10 @@ int64_t order_tiles(HopperGemmTile& tile, const HopperGemmGrid& grid) {
 
 // Whether tiles that have room for four stages and results are better off with a fifth and less room for results: few
 // rounds of them, of one result of two bytes that is sent. `tiles`: how many there are.
-bool fifth_stage_pays(HopperGemmTile tile, HopperGemmSums sums, HopperGemmStores stores, GemmOrder order,
+bool fifth_stage_pays(HopperGemmTile tile, HopperGemmAccumulators sums, HopperGemmStores stores, GemmOrder order,
                       const Sizes& sizes, int64_t tiles, int64_t units) {
-  const bool sends_one = stores == HopperGemmStores::kSent && order.may_transpose && order.one_result;
-  if (!sizes.all_known || sums != HopperGemmSums::kOne || !sends_one || tile.results_in_stages ||
+  const bool sends_one = stores == HopperGemmStores::kByTma && order.may_swap && order.one_result;
+  if (!sizes.all_known || sums != HopperGemmAccumulators::kOne || !sends_one || tile.results_in_stages ||
       tiles > kHopperGemmFewRounds * units || sizes.k > kHopperGemmLongestFewRounds ||
       hopper_gemm_best_stages(tile) != 4)
     return false;
@@ -113,9 +113,9 @@ bool fifth_stage_pays(HopperGemmTile tile, HopperGemmSums sums, HopperGemmStores
 // What a GEMM takes by HopperGemmTimes, with tiles of one kind.
 class HopperGemmModel {
  public:
-  // `order`: of the GEMM that is computed, `transposed` or not.
+  // `order`: of the GEMM that is computed, `swapped` or not.
   HopperGemmModel(const HopperGemmFigures& figures, const Sizes& sizes, const HopperGemmSchedule& schedule,
-                  HopperGemmSums sums, HopperGemmStores stores, GemmOrder order, bool transposed, int64_t units)
+                  HopperGemmAccumulators sums, HopperGemmStores stores, GemmOrder order, bool swapped, int64_t units)
       : figures_(figures),
         schedule_(schedule),
         order_(order),
@@ -133,24 +133,25 @@ class HopperGemmModel {
     slices_ = std::ceil(k / kHopperGemmDepth);
     const double there = static_cast<double>(sizes.m) / (static_cast<double>(tiles_m) * m) *
                          static_cast<double>(sizes.n) / (static_cast<double>(tiles_n) * n);
-    const double products = m * n * (schedule.m == 64 ? times_.element_of_64 : times_.element);
+    const double multiply_adds = m * n * (schedule.m == 64 ? times_.element_of_64 : times_.element);
     const double lines =
         (m * (order.a_along_k ? 1 : times_.a_side_by_side) +
          lines_of_b(schedule, order, times_.crossing) * (order.b_along_k ? 1 : times_.b_side_by_side)) *
         times_.line;
     // What of a tile is not there saves energy, and time where that is what bounds GEMMs: not those of 8 bits.
-    const double padding = sums == HopperGemmSums::kOne ? times_.padding : 0;
-    slice_ = longer(products, lines) * parts_of_lines_of_rounds(sizes) * (1 - padding * (1 - there)) + times_.wait;
-    if (!schedule.ping_pong && stores != HopperGemmStores::kSent)
-      other_store_ = (stores == HopperGemmStores::kAdded ? kHopperGemmAddedStore : kHopperGemmOtherStore) * m * n;
+    const double padding = sums == HopperGemmAccumulators::kOne ? times_.padding : 0;
+    slice_ = longer(multiply_adds, lines) * parts_of_lines_of_rounds(sizes) * (1 - padding * (1 - there)) + times_.wait;
+    if (!schedule.ping_pong && stores != HopperGemmStores::kByTma)
+      other_store_ = (stores == HopperGemmStores::kByTmaAdded ? kHopperGemmAddedStore : kHopperGemmOtherStore) * m * n;
     const bool narrow = stores == HopperGemmStores::kOther && schedule.n % 32 != 0;
     store_ = (narrow ? times_.narrow_store : times_.store) + schedule.store + other_store_;
     if (!order.a_along_k && schedule.m == 64 && !schedule.ping_pong) measured_ *= kHopperGemmFewRowsSideBySide;
     if (!order.b_along_k && schedule.m == 192 && schedule.n % 64 != 0) measured_ *= kHopperGemmThreeReadCrossing;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
-    if (sums == HopperGemmSums::kOne) {
+    if (sums == HopperGemmAccumulators::kOne) {
       const HopperGemmPower& power = figures.power;
-      const double each = power.product + power.line * (m + lines_of_b(schedule, order, power.crossing)) / (m * n) +
+      const double each = power.multiply_add +
+                          power.line * (m + lines_of_b(schedule, order, power.crossing)) / (m * n) +
                           power.operand * (64 + n) / (64 * n);
       energy_ = static_cast<double>(tiles_) * m * n * static_cast<double>(sizes.k) * 1e-9 * each *
                 (schedule.ping_pong ? 1 + power.ping_pong : 1);
@@ -186,7 +187,7 @@ class HopperGemmModel {
     const HopperGemmOneTileTimes& times = figures_.one_tile;
     const auto units = static_cast<double>(units_);
     const double part = static_cast<double>(blocks) / units;
-    const double products = tile.m * tile.n * times.element * (1 + times.clock * part);
+    const double multiply_adds = tile.m * tile.n * times.element * (1 + times.clock * part);
     const double lines_a = tile.m * times.a_line * (order_.a_along_k ? 1 : times.a_side_by_side);
     const double lines_b =
         lines_of_b(schedule_, order_, times.crossing) * (order_.b_along_k ? 1 : times.b_side_by_side);
@@ -195,7 +196,7 @@ class HopperGemmModel {
                               (asked_for * part + times.line_of_group * static_cast<double>(group_lines) / units) *
                               parts_of_lines_;
     const double slice =
-        longer(longer(products, times.way / tile.stages), longer(times.line * (lines_a + lines_b), from_cache));
+        longer(longer(multiply_adds, times.way / tile.stages), longer(times.line * (lines_a + lines_b), from_cache));
     const bool in_clusters = hopper_gemm_cluster(tile) > 1;
     double time = times.begin + std::max(0.0, tile.m * tile.n - times.few_results) * times.result +
                   static_cast<double>(each) * slice + other_store_ + (in_clusters ? times.cluster : 0);
@@ -260,8 +261,8 @@ HopperGemmGrid hopper_gemm_grid(const Sizes& sizes, const HopperGemmTile& tile, 
 // The plans of those that are considered.
 class HopperGemmCandidates {
  public:
-  HopperGemmCandidates(const HopperGemmFigures& figures, const GpuArchitecture& architecture, HopperGemmSums sums,
-                       HopperGemmStores stores)
+  HopperGemmCandidates(const HopperGemmFigures& figures, const GpuArchitecture& architecture,
+                       HopperGemmAccumulators sums, HopperGemmStores stores)
       : figures_(figures),
         architecture_(architecture),
         units_(architecture.parallel_units),
@@ -269,7 +270,7 @@ class HopperGemmCandidates {
         stores_(stores) {}
 
   // A GEMM, or that of the transposes, which has these sizes and this order then.
-  void consider(const Sizes& sizes, GemmOrder order, bool transposed) {
+  void consider(const Sizes& sizes, GemmOrder order, bool swapped) {
     const bool may_cluster = sizes.all_known && order.a_along_k && order.b_along_k && order.few_batch_dimensions &&
                              sizes.k >= kHopperGemmLeastInClusters && architecture_.blocks_in_clusters_of_eight > 0;
     for (const HopperGemmSchedule& candidate : hopper_gemm_schedules()) {
@@ -277,16 +278,16 @@ class HopperGemmCandidates {
         continue;
       // Of more rows for a warpgroup there are too few.
       if (order.a_in_registers && (candidate.ping_pong || candidate.m > 128)) continue;
-      const HopperGemmModel model(figures_, sizes, candidate, sums_, stores_, order, transposed, units_);
+      const HopperGemmModel model(figures_, sizes, candidate, sums_, stores_, order, swapped, units_);
       HopperGemmTile tile = {candidate.m, candidate.n, 0, 1, candidate.ping_pong, order.b_along_k};
-      tile.transposed = transposed;
-      const bool may_have_one_each = sums_ == HopperGemmSums::kOne && sizes.all_known && !candidate.ping_pong &&
+      tile.swapped = swapped;
+      const bool may_have_one_each = sums_ == HopperGemmAccumulators::kOne && sizes.all_known && !candidate.ping_pong &&
                                      sizes.k <= kHopperGemmLongestOneTile;
       if (may_have_one_each && may_cluster) consider_clusters(sizes, model, tile);
       if (candidate.ping_pong) {
         // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
         const int64_t longest =
-            stores_ == HopperGemmStores::kAdded ? kHopperGemmLongestPingPongAdded : kHopperGemmLongestPingPong;
+            stores_ == HopperGemmStores::kByTmaAdded ? kHopperGemmLongestPingPongAdded : kHopperGemmLongestPingPong;
         if (sizes.k <= longest && model.tiles() >= 2 * units_) offer_rounds(sizes, order, model, tile);
         continue;
       }
@@ -296,7 +297,7 @@ class HopperGemmCandidates {
         offer_rounds(sizes, order, model, tile);
       }
       // Parts of k are added up as C lies.
-      if (sizes.all_known && !transposed) consider_parts(sizes, model, tile, may_have_one_each);
+      if (sizes.all_known && !swapped) consider_parts(sizes, model, tile, may_have_one_each);
     }
   }
 
@@ -306,8 +307,8 @@ class HopperGemmCandidates {
   void offer(double microseconds, const HopperGemmPlan& plan) { offers_.push_back({plan, microseconds}); }
   void offer_rounds(const Sizes& sizes, GemmOrder order, const HopperGemmModel& model, const HopperGemmTile& tile) {
     double time = model.time();
-    if (tile.transposed) time *= kHopperGemmTransposed;
-    if (sums_ == HopperGemmSums::kOne && !tile.ping_pong && tile.m * tile.n <= kHopperGemmSmallTile &&
+    if (tile.swapped) time *= kHopperGemmSwapped;
+    if (sums_ == HopperGemmAccumulators::kOne && !tile.ping_pong && tile.m * tile.n <= kHopperGemmSmallTile &&
         model.tiles() <= 2 * units_)
       time *= kHopperGemmTwoOfSmallTiles;
     if (fifth_stage_pays(tile, sums_, stores_, order, sizes, model.tiles(), units_)) time *= kHopperGemmFifthStage;
@@ -359,7 +360,7 @@ class HopperGemmCandidates {
   const HopperGemmFigures& figures_;
   const GpuArchitecture& architecture_;
   int64_t units_;
-  HopperGemmSums sums_;
+  HopperGemmAccumulators sums_;
   HopperGemmStores stores_;
   std::vector<HopperGemmOffer> offers_;
 };
@@ -370,7 +371,7 @@ GpuGemmChoice choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand o
                               int64_t n, int64_t k) {
   const auto thin = [](int64_t size) { return size != kUnknownSize && size <= kSkinnyGemmRows; };
   const GemmSides sides = thin(m) ? GemmSides::kSkinnyM : thin(n) ? GemmSides::kSkinnyN : GemmSides::kLarge;
-  const double products = gemm_multiply_adds(architecture, operand), bytes = gemm_combine_bytes(architecture);
+  const double multiply_adds = gemm_multiply_adds(architecture, operand), bytes = gemm_combine_bytes(architecture);
   const Sizes sizes(batch, m, n, k);
   GpuGemmChoice best;
   double best_time = 0;
@@ -378,8 +379,8 @@ GpuGemmChoice choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand o
     if (candidate.operand != operand || candidate.sides != sides || candidate.instructions != architecture.wave_matrix)
       continue;
     const GpuGemmTile& tile = candidate.tile;
-    for_each_split(sizes, tile.m, tile.n, tile.k, architecture.parallel_units, {products * candidate.efficiency, bytes},
-                   [&](int splits, double time) {
+    for_each_split(sizes, tile.m, tile.n, tile.k, architecture.parallel_units,
+                   {multiply_adds * candidate.efficiency, bytes}, [&](int splits, double time) {
                      if (best_time != 0 && time >= best_time) return;
                      best_time = time;
                      best = {tile, splits};
@@ -411,30 +412,31 @@ SkinnyGemmTile choose_skinny_gemm(const GpuArchitecture& architecture, int64_t b
   return tile;
 }
 
-std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmSums sums,
+std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmAccumulators sums,
                                                 HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
                                                 GemmOrder order, const HopperGemmFigures& figures) {
   HopperGemmCandidates candidates(figures, architecture, sums, stores);
   candidates.consider(Sizes(batch, m, n, k), order, false);
-  if (order.may_transpose) {
+  if (order.may_swap) {
     std::swap(order.a_along_k, order.b_along_k);
     candidates.consider(Sizes(batch, n, m, k), order, true);
   }
   return candidates.take_offers();
 }
 
-HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGemmSums sums, HopperGemmStores stores,
-                                  int64_t batch, int64_t m, int64_t n, int64_t k, GemmOrder order) {
+HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGemmAccumulators sums,
+                                  HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
+                                  GemmOrder order) {
   const auto offers = hopper_gemm_offers(architecture, sums, stores, batch, m, n, k, order);
   HopperGemmPlan plan = std::ranges::min_element(offers, {}, &HopperGemmOffer::microseconds)->plan;
   HopperGemmTile& tile = plan.tile;
-  if (tile.transposed) std::swap(m, n);
+  if (tile.swapped) std::swap(m, n);
   const Sizes sizes(batch, m, n, k);
   const HopperGemmGrid grid = hopper_gemm_grid(sizes, tile, plan.splits);
   const int64_t whole = plan.splits > 1 ? plan.whole_tiles : 0;
   const int64_t work = whole + (grid.batch * grid.rows * grid.columns - whole) * plan.splits;
   // Where no block computes a second tile, results may leave from where its slices were.
-  if (sums == HopperGemmSums::kOne && sizes.all_known && !tile.ping_pong && !tile.results_in_stages &&
+  if (sums == HopperGemmAccumulators::kOne && sizes.all_known && !tile.ping_pong && !tile.results_in_stages &&
       work <= architecture.parallel_units) {
     tile.results_in_stages = true;
     order_tiles(tile, grid);
@@ -455,9 +457,9 @@ std::string gemm_tile_text(const GpuGemmTile& tile) {
 std::string gemm_tile_text(const HopperGemmTile& tile) {
   return fmt::format(
       "static constexpr HopperGemmTile kTile = {{.m = {}, .n = {}, .stages = {}, .cluster_m = {}, .ping_pong = {}, "
-      ".b_along_k = {}, .results_in_stages = {}, .cluster_n = {}, .rows_together = {}, .transposed = {}}};",
+      ".b_along_k = {}, .results_in_stages = {}, .cluster_n = {}, .rows_together = {}, .swapped = {}}};",
       tile.m, tile.n, tile.stages, tile.cluster_m, tile.ping_pong, tile.b_along_k, tile.results_in_stages,
-      tile.cluster_n, tile.rows_together, tile.transposed);
+      tile.cluster_n, tile.rows_together, tile.swapped);
 }
 
 std::string gemm_tile_text(const SkinnyGemmTile& tile) {

@@ -38,7 +38,7 @@ struct GemmOrder {
   bool a_along_k = true, b_along_k = true;
   bool a_in_registers = false;       // floats of A that are not along k
   bool few_batch_dimensions = true;  // one at most: such lines can be copied to several blocks at once
-  bool may_transpose = false;        // operands and what is sent are of two bytes, and nothing is added to it
+  bool may_swap = false;             // operands and what is sent are of two bytes, and nothing is added to it
   bool one_result = true;            // and not two
 };
 
@@ -49,14 +49,15 @@ struct HopperGemmOffer {
 };
 
 // What choose_hopper_gemm takes the fastest of.
-std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmSums sums,
+std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmAccumulators sums,
                                                 HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
                                                 GemmOrder order = {},
                                                 const HopperGemmFigures& figures = hopper_gemm_figures());
 
 // The same for the GEMMs that gemm_hopper.h computes. `stores`: how results leave, not kAny.
-HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGemmSums sums, HopperGemmStores stores,
-                                  int64_t batch, int64_t m, int64_t n, int64_t k, GemmOrder order = {});
+HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGemmAccumulators sums,
+                                  HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
+                                  GemmOrder order = {});
 
 // "static constexpr GpuGemmTile kTile = {.m = 128, ...};".
 std::string gemm_tile_text(const GpuGemmTile& tile);

@@ -115,41 +115,41 @@ void plan_portable(const GpuGemmProblem& problem, const GpuArchitecture& archite
   plan.scheduler.splits = chosen.splits;
 }
 
-HopperGemmSums hopper_sums(const GpuGemmProblem& problem, GpuGemmType type) {
+HopperGemmAccumulators hopper_sums(const GpuGemmProblem& problem, GpuGemmType type) {
   switch (problem.scales) {
     case GpuGemmScales::kOfColumns:
-      return HopperGemmSums::kOfSlicesByColumn;
+      return HopperGemmAccumulators::kBlockScaledByColumn;
     case GpuGemmScales::kOfBlocks:
-      return HopperGemmSums::kOfSlices;
+      return HopperGemmAccumulators::kBlockScaled;
     case GpuGemmScales::kNone:
       break;
   }
-  return type == GpuGemmType::kF8Pair ? HopperGemmSums::kTwo : HopperGemmSums::kOne;
+  return type == GpuGemmType::kF8Pair ? HopperGemmAccumulators::kPromoted : HopperGemmAccumulators::kOne;
 }
 
 void plan_hopper(const GpuGemmProblem& problem, const GpuArchitecture& architecture, GpuGemmPlan& plan) {
   const auto& [members, stored, fetched] = problem.epilogue;
   GpuGemmMainloop& mainloop = plan.mainloop;
   const GpuGemmOperand &a = mainloop.a, &b = mainloop.b;
-  const HopperGemmSums sums = hopper_sums(problem, mainloop.type);
+  const HopperGemmAccumulators sums = hopper_sums(problem, mainloop.type);
   plan.epilogue.stores_by_tma = stores_by_tma(problem.epilogue, problem.n);
   const auto stores = !plan.epilogue.stores_by_tma ? HopperGemmStores::kOther
-                      : fetched.empty()            ? HopperGemmStores::kSent
-                                                   : HopperGemmStores::kAdded;
+                      : fetched.empty()            ? HopperGemmStores::kByTma
+                                                   : HopperGemmStores::kByTmaAdded;
   // Slices count, of so many bytes and MMAs of instructions whatever they hold.
   const int64_t halves_of_k = mainloop.k.constant() * a.element_bytes / 2;
   const GemmOrder order = {.a_along_k = a.contiguous_in_k,
                            .b_along_k = b.contiguous_in_k,
                            .a_in_registers = a.element_bytes == 4 && !a.contiguous_in_k,
                            .few_batch_dimensions = a.batch.size() <= 1 && b.batch.size() <= 1,
-                           .may_transpose = stores == HopperGemmStores::kSent && sums == HopperGemmSums::kOne &&
-                                            a.element_bytes == 2 && size_bytes(stored.front()) == 2,
+                           .may_swap = stores == HopperGemmStores::kByTma && sums == HopperGemmAccumulators::kOne &&
+                                       a.element_bytes == 2 && size_bytes(stored.front()) == 2,
                            .one_result = stored.size() == 1};
   const HopperGemmPlan chosen = choose_hopper_gemm(architecture, sums, stores, known_size(problem.batch),
                                                    known_size(problem.m), known_size(problem.n), halves_of_k, order);
   const HopperGemmTile& tile = chosen.tile;
   mainloop.tile = tile;
-  if (tile.transposed) std::swap(mainloop.a, mainloop.b);
+  if (tile.swapped) std::swap(mainloop.a, mainloop.b);
   plan.scheduler = {.persistent = true,
                     .cluster = hopper_gemm_cluster(tile),
                     .splits = chosen.splits,

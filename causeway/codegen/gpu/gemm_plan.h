@@ -36,7 +36,7 @@ struct GpuGemmMainloop {
   const HopperGemmTile* hopper() const { return std::get_if<HopperGemmTile>(&tile); }
   const SkinnyGemmTile* skinny() const { return std::get_if<SkinnyGemmTile>(&tile); }
   const GpuGemmTile* portable() const { return std::get_if<GpuGemmTile>(&tile); }
-  bool swaps_operands() const { return hopper() != nullptr && hopper()->transposed; }
+  bool swaps_operands() const { return hopper() != nullptr && hopper()->swapped; }
 };
 
 struct GpuGemmEpiloguePlan {

@@ -47,7 +47,7 @@ TensorMap result_map(const GpuGemmProblem& problem, int buffer, int columns, con
   result.sizes = {size(problem.n), size(problem.m), size(problem.batch)};
   const int64_t row = std::max<int64_t>(16, result.sizes[0] * bytes);
   result.stride_bytes = {bytes, row, row * result.sizes[1]};
-  result.box = {columns, kHopperGemmSentRows, 1};
+  result.box = {columns, kHopperGemmStoredRows, 1};
   result.swizzle_bytes = kHopperGemmBoxLine;
   return result;
 }
@@ -56,8 +56,8 @@ TensorMap result_map(const GpuGemmProblem& problem, int buffer, int columns, con
 
 std::vector<int> gemm_stored_columns(const HopperGemmTile& tile, DType stored) {
   const auto bytes = static_cast<int>(size_bytes(stored));
-  std::vector<int> columns = {hopper_gemm_sent_columns(bytes)};
-  if (const int last = hopper_gemm_last_sent_columns(tile, bytes); last > 0) columns.push_back(last);
+  std::vector<int> columns = {hopper_gemm_stored_columns(bytes)};
+  if (const int last = hopper_gemm_last_stored_columns(tile, bytes); last > 0) columns.push_back(last);
   return columns;
 }
 

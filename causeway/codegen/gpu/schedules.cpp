@@ -48,7 +48,7 @@ constexpr GemmSchedule kGemm[] = {
 struct Rate {
   WaveMatrix instructions;
   GemmOperand operand;
-  double products;
+  double multiply_adds;
 };
 // Set by hand: what matters is how they compare with the cost of a launch and of adding up parts.
 constexpr Rate kRates[] = {
@@ -58,21 +58,22 @@ constexpr Rate kRates[] = {
 
 // Tiles of Hopper's GEMMs as {m, n, ping_pong, measured, ...}. Fitted, with the times below, to the times of GEMMs
 // of bf16 on H200s in tests/kernels: hopper_gemms_h200.txt, some 300 more of shapes that had been slow, and what 116
-// others gained or lost, beside cuBLASLt, where their plan changed (docs/log/gemm.md); 128 x 208 in turns is set
-// between what these say and what training steps gained. hopper_gemms_in_a_row_h200.txt is what the energy,
+// others gained or lost, beside cuBLASLt, where their plan changed (docs/log/gemm.md); 128 x 208 ping-pong is
+// set between what these say and what training steps gained. hopper_gemms_in_a_row_h200.txt is what the energy,
 // HopperGemmFigures::power, was fitted to, hopper_gemms_one_tile_h200.txt what HopperGemmFigures::one_tile was, but for
 // what results take and an element, which 271 plans of large tiles were, those of 200 shapes drawn at random among them
 // (docs/log/gemm.md); tiles of 192 rows are set by hand from hopper_gemms_192_rows_h200.txt. None of those of
 // 16-bit operands spills with what the epilogues that it is for keep in registers: 256 x 208 would with others. Those
-// of 8-bit operands, and those in turns whose results are stored otherwise than by TMA, are set by hand
-// from fewer runs; 128 x 192 in turns is not among the latter. Those that results are added to (kAdded) were fitted to
-// hopper_gemms_added_h200.txt and to GEMMs on an H100. Clusters of two of larger GEMMs took 0.89 to 1.08 times
-// as long, in a row 0.99 to 1.02, and steps as long or longer.
-constexpr unsigned kOne = 1 << static_cast<int>(HopperGemmSums::kOne);
-constexpr unsigned kTwo = 1 << static_cast<int>(HopperGemmSums::kTwo);
-constexpr unsigned kOfSlices = 1 << static_cast<int>(HopperGemmSums::kOfSlices);
-constexpr unsigned kOfAnySlices = kOfSlices | 1 << static_cast<int>(HopperGemmSums::kOfSlicesByColumn);
-constexpr auto kSent = HopperGemmStores::kSent, kAdded = HopperGemmStores::kAdded, kOther = HopperGemmStores::kOther;
+// of 8-bit operands, and ping-pong ones whose results are stored otherwise than by TMA, are set by hand
+// from fewer runs; 128 x 192 ping-pong is not among the latter. Those that results are added to (kByTmaAdded) were
+// fitted to hopper_gemms_added_h200.txt and to GEMMs on an H100. Clusters of two of larger GEMMs took 0.89 to 1.08
+// times as long, in a row 0.99 to 1.02, and steps as long or longer.
+constexpr unsigned kOne = 1 << static_cast<int>(HopperGemmAccumulators::kOne);
+constexpr unsigned kPromoted = 1 << static_cast<int>(HopperGemmAccumulators::kPromoted);
+constexpr unsigned kBlockScaled = 1 << static_cast<int>(HopperGemmAccumulators::kBlockScaled);
+constexpr unsigned kAnyBlockScaled = kBlockScaled | 1 << static_cast<int>(HopperGemmAccumulators::kBlockScaledByColumn);
+constexpr auto kByTma = HopperGemmStores::kByTma, kByTmaAdded = HopperGemmStores::kByTmaAdded,
+               kOther = HopperGemmStores::kOther;
 constexpr HopperGemmSchedule kHopperGemm[] = {
     // clang-format off
     {64, 64, false, 1.040, kOne}, {64, 80, false, 1.032, kOne}, {64, 96, false, 1.058, kOne},
@@ -89,22 +90,22 @@ constexpr HopperGemmSchedule kHopperGemm[] = {
     {192, 192, false, 0.98, kOne}, {256, 64, false, 1.060, kOne},
     {256, 80, false, 1.040, kOne}, {256, 96, false, 1.038, kOne}, {256, 128, false, 1.007, kOne},
     {256, 144, false, 1.009, kOne}, {256, 160, false, 1.002, kOne}, {256, 176, false, 1.008, kOne},
-    {256, 192, false, 0.964, kOne}, {256, 208, false, 0.996, kOne, kSent},
-    {64, 96, true, 1.022, kOne, kSent}, {64, 128, true, 0.999, kOne, kSent}, {64, 144, true, 1.023, kOne, kSent},
-    {64, 160, true, 0.993, kOne, kSent}, {64, 176, true, 1.006, kOne, kSent}, {64, 192, true, 1.007, kOne, kSent},
-    {64, 208, true, 1.016, kOne, kSent}, {64, 224, true, 1.042, kOne, kSent}, {64, 240, true, 1.042, kOne, kSent},
-    {64, 256, true, 0.978, kOne, kSent}, {128, 96, true, 1.045, kOne, kSent}, {128, 112, true, 1.011, kOne, kSent},
-    {128, 128, true, 0.964, kOne, kSent}, {128, 144, true, 0.962, kOne, kSent}, {128, 160, true, 0.964, kOne, kSent},
-    {128, 176, true, 0.974, kOne, kSent}, {128, 192, true, 0.987, kOne, kSent}, {128, 208, true, 0.988, kOne, kSent},
-    {256, 160, false, 0.97, kOne, kAdded},
-    {64, 256, true, 1.30, kOne, kAdded, 815}, {128, 128, true, 0.98, kOne, kAdded, 930, 1.3},
-    {128, 160, true, 1.06, kOne, kAdded, 930, 1.3}, {128, 192, true, 1.00, kOne, kAdded, 930, 1.3},
+    {256, 192, false, 0.964, kOne}, {256, 208, false, 0.996, kOne, kByTma},
+    {64, 96, true, 1.022, kOne, kByTma}, {64, 128, true, 0.999, kOne, kByTma}, {64, 144, true, 1.023, kOne, kByTma},
+    {64, 160, true, 0.993, kOne, kByTma}, {64, 176, true, 1.006, kOne, kByTma}, {64, 192, true, 1.007, kOne, kByTma},
+    {64, 208, true, 1.016, kOne, kByTma}, {64, 224, true, 1.042, kOne, kByTma}, {64, 240, true, 1.042, kOne, kByTma},
+    {64, 256, true, 0.978, kOne, kByTma}, {128, 96, true, 1.045, kOne, kByTma}, {128, 112, true, 1.011, kOne, kByTma},
+    {128, 128, true, 0.964, kOne, kByTma}, {128, 144, true, 0.962, kOne, kByTma}, {128, 160, true, 0.964, kOne, kByTma},
+    {128, 176, true, 0.974, kOne, kByTma}, {128, 192, true, 0.987, kOne, kByTma}, {128, 208, true, 0.988, kOne, kByTma},
+    {256, 160, false, 0.97, kOne, kByTmaAdded},
+    {64, 256, true, 1.30, kOne, kByTmaAdded, 815}, {128, 128, true, 0.98, kOne, kByTmaAdded, 930, 1.3},
+    {128, 160, true, 1.06, kOne, kByTmaAdded, 930, 1.3}, {128, 192, true, 1.00, kOne, kByTmaAdded, 930, 1.3},
     {64, 256, true, 1.05, kOne, kOther, 815}, {128, 128, true, 0.97, kOne, kOther, 930, 1.3},
     {128, 160, true, 1.10, kOne, kOther, 930, 1.3},
-    {128, 192, false, 1.0, kTwo}, {128, 224, false, 1.005, kTwo}, {128, 128, false, 1.04, kTwo},
-    {128, 128, false, 1.12, kOfAnySlices}, {128, 64, false, 1.44, kTwo | kOfAnySlices},
-    {64, 128, false, 1.15, kTwo | kOfAnySlices}, {64, 64, false, 1.36, kTwo | kOfAnySlices},
-    {256, 128, false, 1.03, kOfSlices},
+    {128, 192, false, 1.0, kPromoted}, {128, 224, false, 1.005, kPromoted}, {128, 128, false, 1.04, kPromoted},
+    {128, 128, false, 1.12, kAnyBlockScaled}, {128, 64, false, 1.44, kPromoted | kAnyBlockScaled},
+    {64, 128, false, 1.15, kPromoted | kAnyBlockScaled}, {64, 64, false, 1.36, kPromoted | kAnyBlockScaled},
+    {256, 128, false, 1.03, kBlockScaled},
     // clang-format on
 };
 constexpr HopperGemmFigures kHopperGemmFigures = {
@@ -155,7 +156,7 @@ constexpr HopperGemmFigures kHopperGemmFigures = {
                  .few_blocks = 104},
     .rounds = {.begin = 2.8, .part = 0.805, .part_side_by_side = 0.85, .long_part = 0.095, .long_time = 100},
     .parts_of_lines = {.most = 0.1, .most_ping_pong = 0.2, .few = 0.0125, .many = 0.0156},
-    .power = {.product = 0.504,
+    .power = {.multiply_add = 0.504,
               .line = 75.6,
               .operand = 28.4,
               .ping_pong = 0.22,
@@ -197,8 +198,8 @@ double gemm_multiply_adds(const GpuArchitecture& architecture, GemmOperand opera
   const auto rate = std::find_if(std::begin(kRates), std::end(kRates), [&](const Rate& candidate) {
     return candidate.operand == operand && candidate.instructions == architecture.wave_matrix;
   });
-  CAUSEWAY_CHECK(rate != std::end(kRates), "no rate of products on {}", architecture.processor);
-  return rate->products;
+  CAUSEWAY_CHECK(rate != std::end(kRates), "no rate of multiply-adds on {}", architecture.processor);
+  return rate->multiply_adds;
 }
 
 double gemm_combine_bytes(const GpuArchitecture&) { return 2e6; }

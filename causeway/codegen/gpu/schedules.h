@@ -40,24 +40,24 @@ double gemm_combine_bytes(const GpuArchitecture& architecture);
 // What a thread of gemm_hopper.h keeps in registers for each of its elements: a sum; of 8-bit operands two; of 8-bit
 // operands with scales a sum and, of 64 rows at a time, that of a slice, where columns have scales of their own those
 // too.
-enum class HopperGemmSums { kOne, kTwo, kOfSlices, kOfSlicesByColumn };
+enum class HopperGemmAccumulators { kOne, kPromoted, kBlockScaled, kBlockScaledByColumn };
 
 // How results are stored: by TMA; by it, of what it has loaded from their place or another tensor's
 // (a residual stream, a sum so far); or otherwise.
-enum class HopperGemmStores { kAny, kSent, kAdded, kOther };
+enum class HopperGemmStores { kAny, kByTma, kByTmaAdded, kOther };
 
 // gemm_hopper.h, for pairs of bytes.
 struct HopperGemmSchedule {
   int m, n;
   bool ping_pong;
   double measured;  // its time, as a multiple of what the model (HopperGemmTimes) says
-  unsigned sums;    // bits 1 << HopperGemmSums, of those that there are registers for
-  // The stores that it is for. Of those in turns, the k below which a tile takes no less time, and microseconds that a
+  unsigned sums;    // bits 1 << HopperGemmAccumulators, of those that there are registers for
+  // The stores that it is for. Of ping-pong ones, the k below which a tile takes no less time, and microseconds that a
   // tile takes beside its slices.
   HopperGemmStores stores = HopperGemmStores::kAny;
   double least_k = 0, store = 0;
 
-  constexpr bool holds(HopperGemmSums wanted) const { return (sums >> static_cast<int>(wanted) & 1) != 0; }
+  constexpr bool holds(HopperGemmAccumulators wanted) const { return (sums >> static_cast<int>(wanted) & 1) != 0; }
 };
 // Those whose warpgroups share a tile, and those that take turns.
 std::span<const HopperGemmSchedule> hopper_gemm_schedules();
@@ -135,17 +135,17 @@ constexpr int64_t kHopperGemmLeastInClusters = 2048;
 // What GEMMs of 16 bits take where one follows another, as in a training step: what their energy takes at the power
 // that an H200 may draw, in microseconds for 10^9 GEMMs of two elements.
 struct HopperGemmPower {
-  double product;  // in any case
+  double multiply_add;  // in any case
   double line;     // for lines of operands that reach shared memory: times those of a slice for each element of a tile
   double operand;  // for operands that a warpgroup's instruction reads there: times those of 64 rows for each of theirs
-  double ping_pong;  // of that, more in tiles that warpgroups compute in turns
+  double ping_pong;  // of that, more in ping-pong tiles
   double store;      // beside it, of 10^6 results of tiles that warpgroups share
   double part;       // of 10^6 sums of parts of k
   double crossing;   // of lines, as that of HopperGemmTimes
 };
 // What is fitted to measurements of a card (tests/codegen/fit/fit_gemm_model.cpp).
 struct HopperGemmFigures {
-  HopperGemmTimes cooperative, ping_pong;  // of tiles that warpgroups share, and of those that they compute in turns
+  HopperGemmTimes cooperative, ping_pong;  // of cooperative tiles, and of ping-pong ones
   HopperGemmOneTileTimes one_tile;
   HopperGemmRounds rounds;
   HopperGemmPartsOfLines parts_of_lines;
@@ -163,7 +163,7 @@ constexpr double kHopperGemmFewRowsSideBySide = 1.17;
 constexpr double kHopperGemmThreeReadCrossing = 1.1;
 // Of plans that take as long, to the model, those whose results leave as they lie: what transposes take as a multiple
 // where there are more tiles than multiprocessors.
-constexpr double kHopperGemmTransposed = 1.001;
+constexpr double kHopperGemmSwapped = 1.001;
 // A fifth stage in place of some of the room for results: up to how many rounds and which k it was measured (31 plans
 // of an H200), and what it takes as a multiple. With many rounds results wait for room longer than slices would.
 constexpr int64_t kHopperGemmFewRounds = 4, kHopperGemmLongestFewRounds = 4096;

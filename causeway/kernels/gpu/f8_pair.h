@@ -25,10 +25,10 @@ constexpr bool kIsF8Pair<F8Pair<EA, EB>> = true;
 // What the sum of products of an operand type, as matrix instructions give it, has to be multiplied by.
 #if defined(CAUSEWAY_NVIDIA)
 template <class T>
-constexpr float kProductFactor = 1;
+constexpr float kMmaFactor = 1;
 #else
 template <class T>
-constexpr float kProductFactor = kIsF8Pair<T> ? 4 : 1;
+constexpr float kMmaFactor = kIsF8Pair<T> ? 4 : 1;
 #endif
 
 // Four codes of OCP type E as the FNUZ codes of half their values; infinities become not a number.

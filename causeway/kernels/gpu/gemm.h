@@ -257,8 +257,7 @@ struct FragmentSums {
     for (int j = 0; j < kColumnTiles; ++j) {
 #pragma clang loop unroll(full)
       for (int e = 0; e < kAccumulatorElements; ++e)
-        to[accumulator_row(e) * kStride + j * 16 + accumulator_column(e)] =
-            sums[strip][j].v[e] * kProductFactor<Operand>;
+        to[accumulator_row(e) * kStride + j * 16 + accumulator_column(e)] = sums[strip][j].v[e] * kMmaFactor<Operand>;
     }
   }
 };

@@ -13,22 +13,22 @@
 
 #include "causeway/kernels/gpu/gemm.h"
 #include "causeway/kernels/gpu/gemm_hopper_block_scaled.h"
-#include "causeway/kernels/gpu/gemm_hopper_boxes.h"
 #include "causeway/kernels/gpu/gemm_hopper_epilogue.h"
 #include "causeway/kernels/gpu/gemm_hopper_layout.h"
 #include "causeway/kernels/gpu/gemm_hopper_mainloop.h"
 #include "causeway/kernels/gpu/gemm_hopper_problem.h"
 #include "causeway/kernels/gpu/gemm_hopper_producer.h"
 #include "causeway/kernels/gpu/gemm_hopper_tile_scheduler.h"
+#include "causeway/kernels/gpu/gemm_hopper_tma_store.h"
 #include "causeway/kernels/gpu/hopper.h"
 
 // Warpgroups share every tile: each has its share of the rows.
 template <class Problem>
 struct HopperGemmCooperative {
-  using Notes = HopperGemmNotes<Problem>;
+  using Queue = HopperGemmTileQueue<Problem>;
   static constexpr HopperGemmTile kTile = Problem::kTile;
   CAUSEWAY_INLINE static int first_block(int group) { return group * hopper_gemm_row_blocks(kTile); }
-  CAUSEWAY_INLINE static void begin(const HopperGemmTileScheduler<Problem>&, int, Notes&, StageRing<kTile.stages>&) {}
+  CAUSEWAY_INLINE static void begin(const HopperGemmTileScheduler<Problem>&, int, Queue&, StageRing<kTile.stages>&) {}
   CAUSEWAY_INLINE static void take_turn(int) {}
   CAUSEWAY_INLINE static void pass_turn(const HopperGemmTileScheduler<Problem>&, StageRing<kTile.stages>&) {}
 };
@@ -36,24 +36,24 @@ struct HopperGemmCooperative {
 // Each of two warpgroups has all rows of every second tile: one stores its results while the other multiplies.
 template <class Problem>
 struct HopperGemmPingPong {
-  using Notes = HopperGemmNotes<Problem>;
+  using Queue = HopperGemmTileQueue<Problem>;
   static constexpr HopperGemmTile kTile = Problem::kTile;
   static_assert(Problem::kSplits == 1, "tiles of the other warpgroup have as many slices");
   static_assert(!kTile.results_in_stages);
 
   CAUSEWAY_INLINE static int first_block(int) { return 0; }
   // The second one's first tile is the block's second.
-  CAUSEWAY_INLINE static void begin(const HopperGemmTileScheduler<Problem>& scheduler, int group, Notes& notes,
+  CAUSEWAY_INLINE static void begin(const HopperGemmTileScheduler<Problem>& scheduler, int group, Queue& queue,
                                     StageRing<kTile.stages>& ring) {
     if (group == 1) {
-      notes.advance(1);
+      queue.advance(1);
       ring.skip(scheduler.k_slices);
       named_barrier_arrive(1, 256);
     }
   }
   // A stage's parity tells whether it is full only to those whom all stages before it were full for.
   CAUSEWAY_INLINE static void take_turn(int index) {
-    if (index != Notes::kNoneBefore) named_barrier(1 + this_group(), 256);
+    if (index != Queue::kNoneBefore) named_barrier(1 + this_group(), 256);
   }
   CAUSEWAY_INLINE static void pass_turn(const HopperGemmTileScheduler<Problem>& scheduler,
                                         StageRing<kTile.stages>& ring) {
@@ -79,13 +79,13 @@ using HopperGemmMainloopOf = typename ChooseType<
         typename ChooseType<sizeof(typename Problem::Operand) == 4 && !Problem::A::kContiguousInK,
                             HopperGemmRegisterMainloop<Problem>, HopperGemmMainloop<Problem>>::Type>::Type>::Type;
 
-// Multiplies what hopper_gemm_load loads, and stores the results; one consumer warpgroup.
+// Multiplies what hopper_gemm_produce loads, and stores the results; one consumer warpgroup.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_gemm_consume(const Problem& problem, const TensorMapBytes* maps, int rank, int group,
                                          const HopperGemmShared<Problem>& shared) {
   using Order = HopperGemmOrder<Problem>;
   using Mainloop = HopperGemmMainloopOf<Problem>;
-  using Notes = HopperGemmNotes<Problem>;
+  using Queue = HopperGemmTileQueue<Problem>;
   constexpr HopperGemmTile kTile = Problem::kTile;
   const HopperGemmTileScheduler<Problem> scheduler(problem);
   const int first_block = Order::first_block(group), wave = wave_index() - 4;
@@ -93,7 +93,7 @@ CAUSEWAY_INLINE void hopper_gemm_consume(const Problem& problem, const TensorMap
   Mainloop mainloop(problem, shared, group, first_block, piece);
   HopperGemmEpilogueOf<Problem> epilogue(maps, shared, wave, piece);
   StageRing<kTile.stages> ring;
-  Notes notes;
+  Queue queue;
   const int lane = lane_index();
   // Whether the block that is the lane's number loads into this one. Every warp hands stages back to those that do.
   const uint32_t loaders = hopper_gemm_sharers(kTile, false, rank) | hopper_gemm_sharers(kTile, true, rank);
@@ -107,12 +107,12 @@ CAUSEWAY_INLINE void hopper_gemm_consume(const Problem& problem, const TensorMap
   };
   const auto release = [&](int stage) { arrive(shared.empty + stage); };
   // The same for all lanes, as the compiler can see.
-  const auto noted = [&] { return wave_shuffle(shared.notes[notes.at], 0); };
+  const auto next_queued = [&] { return wave_shuffle(shared.queue[queue.at], 0); };
   // Slices, or scales of columns, pass through the room for results.
   static_assert(!(kTile.results_in_stages && Mainloop::kUsesRoomOfResults));
   constexpr bool kSharesRoom = kTile.results_in_stages || Mainloop::kUsesRoomOfResults;
-  Order::begin(scheduler, group, notes, ring);
-  int index = noted();
+  Order::begin(scheduler, group, queue, ring);
+  int index = next_queued();
   mainloop.prepare(scheduler, index, rank);
 #pragma clang loop unroll(disable)
   for (;;) {
@@ -124,8 +124,8 @@ CAUSEWAY_INLINE void hopper_gemm_consume(const Problem& problem, const TensorMap
     typename Mainloop::Accumulators accumulators;
     mainloop.multiply(tile, ring, release, accumulators);
     Order::pass_turn(scheduler, ring);
-    notes.advance(Notes::kStep);
-    index = noted();
+    queue.advance(Queue::kStep);
+    index = next_queued();
     mainloop.prepare(scheduler, index, rank);
     mainloop.finish(release, accumulators);
     if constexpr (kTile.results_in_stages) named_barrier(3, hopper_gemm_warpgroups(kTile) * 128);
@@ -149,7 +149,7 @@ template <HopperGemmProblem Problem>
 CAUSEWAY_INLINE void hopper_gemm_run(const Problem& problem, const TensorMapBytes* maps, uint32_t* counter) {
   constexpr HopperGemmTile kTile = Problem::kTile;
   constexpr int kGroups = hopper_gemm_warpgroups(kTile);
-  static_assert(!kHopperGemmSends<Problem> || GemmStoredByTma<Problem>);
+  static_assert(!kHopperGemmStoresByTma<Problem> || GemmStoredByTma<Problem>);
   static_assert(!kHopperGemmScales<Problem> || GemmWithScales<Problem>);
   static_assert(kTile.m % 64 == 0 && kTile.n % 16 == 0 && kTile.n <= 256);
   static_assert(sizeof(typename Problem::Operand) == 2 || Problem::B::kContiguousInK);
@@ -162,7 +162,7 @@ CAUSEWAY_INLINE void hopper_gemm_run(const Problem& problem, const TensorMapByte
   static_assert(kTile.cluster_m == 1 ||
                 hopper_gemm_loaded_lines(kTile, true) % (Problem::B::kContiguousInK ? 8 : 64) == 0);
   static_assert(hopper_gemm_shared_bytes(kTile) <= kHopperGemmMostShared);
-  static_assert(!kTile.transposed || kHopperGemmSends<Problem>);
+  static_assert(!kTile.swapped || kHopperGemmStoresByTma<Problem>);
   const HopperGemmShared<Problem> shared;
   // One lane begins and loads, the same each time.
   int first = 0, second = 0;
@@ -170,22 +170,22 @@ CAUSEWAY_INLINE void hopper_gemm_run(const Problem& problem, const TensorMapByte
     prefetch_tensor_map(&maps[0]);
     prefetch_tensor_map(&maps[1]);
     const HopperGemmTileScheduler<Problem> scheduler(problem);
-    first = hopper_gemm_take(scheduler, counter, -1);
-    if constexpr (kTile.ping_pong) second = hopper_gemm_take(scheduler, counter, first);
+    first = hopper_gemm_next_tile(scheduler, counter, -1);
+    if constexpr (kTile.ping_pong) second = hopper_gemm_next_tile(scheduler, counter, first);
     // Text is not in the cache yet: the less of it, the sooner all of it has come.
 #pragma clang loop unroll(disable)
     for (int stage = 0; stage < kTile.stages; ++stage) {
       barrier_init(shared.full + stage, 1);
       barrier_init(shared.empty + stage, (kTile.ping_pong ? 1 : kGroups) * 4 * hopper_gemm_loaders(kTile));
     }
-    if constexpr (kHopperGemmSends<Problem> && Problem::Fetched::kTensors > 0) {
+    if constexpr (kHopperGemmStoresByTma<Problem> && Problem::Fetched::kTensors > 0) {
 #pragma clang loop unroll(disable)
       for (int box = 0; box < shared.kWaves * kHopperGemmMostBoxes; ++box) barrier_init(shared.loaded + box, 1);
     }
     if constexpr (kTile.results_in_stages) barrier_init(shared.left, shared.kWaves * hopper_gemm_loaders(kTile));
     barrier_init_fence();
-    hopper_gemm_note(shared.notes, scheduler, 0, first, -1);
-    if constexpr (kTile.ping_pong) hopper_gemm_note(shared.notes, scheduler, 1, second, first);
+    hopper_gemm_enqueue(shared.queue, scheduler, 0, first, -1);
+    if constexpr (kTile.ping_pong) hopper_gemm_enqueue(shared.queue, scheduler, 1, second, first);
   }
   int rank = 0;
   block_barrier();
@@ -200,7 +200,7 @@ CAUSEWAY_INLINE void hopper_gemm_run(const Problem& problem, const TensorMapByte
   constexpr int kMultiplying = kGroups == 3 ? 152 : kManySums ? 240 : 232;
   if (thread_index() < 128) {
     if constexpr (kGroups > 1) registers_decrease<kLoading>();
-    if (wave_index() == 0 && elects_lane()) hopper_gemm_load(problem, maps, counter, first, second, rank, shared);
+    if (wave_index() == 0 && elects_lane()) hopper_gemm_produce(problem, maps, counter, first, second, rank, shared);
   } else {
     if constexpr (kGroups > 1) registers_increase<kMultiplying>();
     // The same for all lanes, as the assembler can see: operands' descriptors are in uniform registers then.

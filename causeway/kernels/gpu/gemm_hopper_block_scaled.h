@@ -1,8 +1,8 @@
 // The mainloop of GEMMs on Hopper whose operands, of 8 bits, have scales of blocks (graph.h, scaled_dot).
 #pragma once
 
-#include "causeway/kernels/gpu/gemm_hopper_boxes.h"
 #include "causeway/kernels/gpu/gemm_hopper_mainloop.h"
+#include "causeway/kernels/gpu/gemm_hopper_tma_store.h"
 
 // Whether each column has scales of its own.
 template <class Problem>
@@ -42,7 +42,7 @@ struct HopperGemmFourScales {
   }
 };
 
-// The scales of one slice for columns that do not share one. A wave loads each of them once and passes them on in
+// The scales of one slice for columns that do not share one. A warp loads each of them once and passes them on in
 // shared memory: loaded by those who need them they would be eight times as many.
 template <class Problem>
 struct HopperGemmColumnScales {
@@ -61,7 +61,7 @@ struct HopperGemmColumnScales {
       pairs[i][1] = scales[1];
     }
   }
-  // `piece`: room for a float of each column, of this wave.
+  // `piece`: room for a float of each column, of this warp.
   CAUSEWAY_INLINE void pass_on(float* piece) {
     using Pair = Vector<float, 2>;
     wave_barrier();
@@ -116,7 +116,7 @@ class HopperGemmBlockScaledMainloop {
     if constexpr (!FourScales::kSharedColumns) {
       columns.load(problem_, tile, 0);
       // The tile before leaves from the same room.
-      if (kHopperGemmSends<Problem> && elects_lane()) tensor_store_wait<0>();
+      if (kHopperGemmStoresByTma<Problem> && elects_lane()) tensor_store_wait<0>();
       wave_barrier();
     }
     barrier_wait(shared_.full + ring.stage, ring.parity);

@@ -1,12 +1,12 @@
 // Epilogues of GEMMs on Hopper (gemm_hopper.h): how a warpgroup's accumulators of a tile become results in memory, by
-// TMA (gemm_hopper_boxes.h) or otherwise, or, where k is split, parts of sums that a second launch adds up.
+// TMA (gemm_hopper_tma_store.h) or otherwise, or, where k is split, parts of sums that a second launch adds up.
 #pragma once
 
 #include "causeway/kernels/gpu/gemm.h"
-#include "causeway/kernels/gpu/gemm_hopper_boxes.h"
 #include "causeway/kernels/gpu/gemm_hopper_problem.h"
 #include "causeway/kernels/gpu/gemm_hopper_producer.h"
 #include "causeway/kernels/gpu/gemm_hopper_tile_scheduler.h"
+#include "causeway/kernels/gpu/gemm_hopper_tma_store.h"
 
 // How many rounds of a piece fetch what their stores read before the first of them stores. Round by round, each would
 // wait for memory by itself; more than these registers hold spill.
@@ -19,7 +19,7 @@ constexpr int hopper_gemm_rounds_together(int rounds) {
   return together;
 }
 
-// Stores 64 x kColumns (64 or 32) of a warpgroup's sums, from row `m_first` and column `n_first` on. Each wave has 16
+// Stores 64 x kColumns (64 or 32) of a warpgroup's sums, from row `m_first` and column `n_first` on. Each warp has 16
 // rows of them, which pass through its own piece of shared memory; groups of eight columns are exchanged there so that
 // no bank is met twice.
 template <int kColumns, class Problem>
@@ -96,7 +96,7 @@ CAUSEWAY_INLINE void hopper_gemm_store_part(const Problem& problem, int64_t batc
 template <class Problem>
 CAUSEWAY_INLINE void hopper_gemm_prefetch(const Problem& problem, const HopperGemmPosition& tile, int block) {
   constexpr HopperGemmTile kTile = Problem::kTile;
-  constexpr bool kLittle = kHopperGemmSends<Problem>
+  constexpr bool kLittle = kHopperGemmStoresByTma<Problem>
                                ? kTile.results_in_stages || hopper_gemm_boxes(kTile) < kHopperGemmMostBoxes
                                : kHopperGemmFewRegisters<Problem>;
   if constexpr (kLittle && Problem::Fetched::kTensors > 0) {
@@ -115,7 +115,7 @@ CAUSEWAY_INLINE void hopper_gemm_prefetch(const Problem& problem, const HopperGe
 }
 
 // Where the thread's first four of 64 x 64 sums of a part of k are in the workspace; the next four come 128 threads
-// later, so that a wave writes and reads whole lines. `rows`, `columns`: which 64 of the tile.
+// later, so that a warp writes and reads whole lines. `rows`, `columns`: which 64 of the tile.
 template <class Problem>
 CAUSEWAY_INLINE float* hopper_gemm_partial(const Problem& problem, int split, int split_tiles, int split_tile, int rows,
                                            int columns) {
@@ -187,7 +187,7 @@ template <class Problem>
 class HopperGemmTmaEpilogue {
   static constexpr HopperGemmTile kTile = Problem::kTile;
   using Boxes =
-      typename ChooseType<kTile.transposed, HopperGemmTransposedBoxes<Problem>, HopperGemmBoxes<Problem>>::Type;
+      typename ChooseType<kTile.swapped, HopperGemmSwappedTmaStore<Problem>, HopperGemmTmaStore<Problem>>::Type;
 
  public:
   CAUSEWAY_INLINE HopperGemmTmaEpilogue(const TensorMapBytes* maps, const HopperGemmShared<Problem>& shared, int wave,
@@ -199,7 +199,7 @@ class HopperGemmTmaEpilogue {
   }
   CAUSEWAY_INLINE void store(const Problem& problem, const HopperGemmPosition& tile, int first_block,
                              const float (&sums)[hopper_gemm_row_blocks(kTile)][kTile.n / 2]) {
-    boxes_.send(problem, tile, first_block, sums);
+    boxes_.store(problem, tile, first_block, sums);
   }
   CAUSEWAY_INLINE void end() const { boxes_.end(); }
 
@@ -223,7 +223,7 @@ CAUSEWAY_INLINE void hopper_gemm_store(
 }
 
 template <class Problem>
-using HopperGemmEpilogueOf = typename ChooseType<kHopperGemmSends<Problem>, HopperGemmTmaEpilogue<Problem>,
+using HopperGemmEpilogueOf = typename ChooseType<kHopperGemmStoresByTma<Problem>, HopperGemmTmaEpilogue<Problem>,
                                                  HopperGemmDirectEpilogue<Problem>>::Type;
 
 // Adds the parts' sums of 64 x kColumns elements in order and stores them.

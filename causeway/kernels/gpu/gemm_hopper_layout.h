@@ -1,14 +1,14 @@
-// The tiles of Hopper's gemm (gemm_hopper.h), as kernel text and the host that launches it both need them.
+// The tiles of Hopper's GEMM (gemm_hopper.h), as kernel text and the host that launches it both need them.
 #pragma once
 
 #include "causeway/kernels/types.h"
 
 // One block of threads computes m x n elements of the result at a time; one warpgroup loads. Either the others share a
-// tile, 64 x n for each (128 x n of 256 rows), or, in turns, two of them compute tiles of their own: one stores its
-// results while the other multiplies. Operands are of two bytes, or floats that are rounded to tf32, of four, B along
-// k.
+// tile, 64 x n for each (128 x n of 256 rows): cooperative; or two of them compute tiles of their own, ping-pong: one
+// stores its results while the other multiplies. Operands are of two bytes, or floats that are rounded to tf32, of
+// four, B along k.
 struct HopperGemmTile {
-  int m = 128;     // 64, 128 or, shared, 192 or 256: by one warpgroup, two, three or two
+  int m = 128;     // 64, 128 or, cooperative, 192 or 256: by one warpgroup, two, three or two
   int n = 256;     // a multiple of 16 up to 256, of 192 rows up to 192
   int stages = 4;  // slices of k in shared memory at once
   // A cluster's tiles, one above the other and side by side. Blocks whose tiles have the same rows each load a part of
@@ -22,9 +22,10 @@ struct HopperGemmTile {
   int cluster_n = 1;
   // So many clusters' tiles one above the other come before those beside them; 0: as many as have about 2,048 rows.
   int rows_together = 0;
-  // The GEMM is that of the transposes, C^T = B^T A^T: m, n, A and B of everything here are that GEMM's, a tile's
-  // rows are columns of C. Rows come by 64, columns by 16: which of C's are which decides how well tiles fit.
-  bool transposed = false;
+  // A and B are swapped: the GEMM is that of the transposes, C^T = B^T A^T: m, n, A and B of everything here are that
+  // GEMM's, a tile's rows are columns of C. Rows come by 64, columns by 16: which of C's are which decides how well
+  // tiles fit.
+  bool swapped = false;
 
   constexpr bool operator==(const HopperGemmTile&) const = default;
 };
@@ -83,40 +84,41 @@ constexpr int hopper_gemm_stage_bytes(const HopperGemmTile& tile) {
   return (tile.m + (tile.b_along_k ? tile.n : hopper_gemm_pieces(tile) * 64)) * kHopperGemmDepth * 2;
 }
 
-// Results leave through shared memory, up to 16 x 64 floats of each wave at a time.
+// Results leave through shared memory, up to 16 x 64 floats of each warp at a time.
 constexpr int kHopperGemmPieceBytes = 16 * 64 * 4;
-// Where TMA takes them, boxes of as many rows of C as a wave has of a tile, and of 128 bytes of columns;
+// Where TMA takes them, boxes of as many rows of C as a warp has of a tile, and of 128 bytes of columns;
 // the last of a tile's columns make a box of their own, of fewer, where they do not fill one. Boxes of 32 bytes alone
 // took up to a quarter longer (docs/log/gemm.md).
-constexpr int kHopperGemmSentRows = 16;
+constexpr int kHopperGemmStoredRows = 16;
 constexpr int kHopperGemmBoxLine = 128;
-constexpr int kHopperGemmBoxBytes = kHopperGemmSentRows * kHopperGemmBoxLine;
+constexpr int kHopperGemmBoxBytes = kHopperGemmStoredRows * kHopperGemmBoxLine;
 constexpr int kHopperGemmMostBoxes = 4;
-constexpr int hopper_gemm_sent_columns(int element_bytes) { return kHopperGemmBoxLine / element_bytes; }
+constexpr int hopper_gemm_stored_columns(int element_bytes) { return kHopperGemmBoxLine / element_bytes; }
 // 0 where all boxes are whole.
-constexpr int hopper_gemm_last_sent_columns(const HopperGemmTile& tile, int element_bytes) {
-  return (tile.transposed ? tile.m : tile.n) % hopper_gemm_sent_columns(element_bytes);
+constexpr int hopper_gemm_last_stored_columns(const HopperGemmTile& tile, int element_bytes) {
+  return (tile.swapped ? tile.m : tile.n) % hopper_gemm_stored_columns(element_bytes);
 }
 
 // Numbers of tiles, from those that warpgroups compute at the moment to those that the loading warpgroup has taken: as
 // many as cannot be needed at once, of one slice each at least.
-constexpr int hopper_gemm_notes(const HopperGemmTile& tile) { return tile.stages + 2; }
+constexpr int hopper_gemm_queued_tiles(const HopperGemmTile& tile) { return tile.stages + 2; }
 
-// Stages, an mbarrier for each of a wave's boxes, two for each stage and one for results that have left, notes.
+// Stages, an mbarrier for each of a warp's boxes, two for each stage and one for results that have left, the queue of
+// tiles.
 constexpr int hopper_gemm_waves(const HopperGemmTile& tile) { return hopper_gemm_warpgroups(tile) * 4; }
-constexpr int hopper_gemm_unsent_bytes(const HopperGemmTile& tile) {
+constexpr int hopper_gemm_pipeline_bytes(const HopperGemmTile& tile) {
   return tile.stages * (hopper_gemm_stage_bytes(tile) + 16) + hopper_gemm_waves(tile) * kHopperGemmMostBoxes * 8 + 8 +
-         hopper_gemm_notes(tile) * 4;
+         hopper_gemm_queued_tiles(tile) * 4;
 }
-// Boxes of a wave that there is room for: two at least, which make up a piece.
+// Boxes of a warp that there is room for: two at least, which make up a piece.
 constexpr int kHopperGemmBoxesOfPiece = kHopperGemmPieceBytes / kHopperGemmBoxBytes;
 constexpr int hopper_gemm_boxes(const HopperGemmTile& tile) {
   const int room = tile.results_in_stages ? tile.stages * hopper_gemm_stage_bytes(tile)
-                                          : kHopperGemmMostShared - hopper_gemm_unsent_bytes(tile);
+                                          : kHopperGemmMostShared - hopper_gemm_pipeline_bytes(tile);
   const int boxes = room / (hopper_gemm_waves(tile) * kHopperGemmBoxBytes);
   return boxes < kHopperGemmMostBoxes ? boxes : kHopperGemmMostBoxes;
 }
-// As many stages as leave room for so many boxes of each wave, up to 8.
+// As many stages as leave room for so many boxes of each warp, up to 8.
 constexpr int hopper_gemm_most_stages(HopperGemmTile tile, int boxes) {
   for (tile.stages = 8; tile.stages > 1; --tile.stages)
     if (hopper_gemm_boxes(tile) >= boxes) break;
@@ -128,7 +130,7 @@ constexpr int kHopperGemmMostStages = 12;  // where results leave from them
 constexpr int hopper_gemm_best_stages(HopperGemmTile tile) {
   if (tile.results_in_stages) {
     tile.stages = kHopperGemmMostStages;
-    while (hopper_gemm_unsent_bytes(tile) > kHopperGemmMostShared) --tile.stages;
+    while (hopper_gemm_pipeline_bytes(tile) > kHopperGemmMostShared) --tile.stages;
     return tile.stages;
   }
   for (int boxes = kHopperGemmMostBoxes; boxes > kHopperGemmBoxesOfPiece; --boxes)
@@ -148,5 +150,5 @@ constexpr int kHopperGemmCombineShared = kHopperGemmCombineThreads / 32 * kHoppe
 
 constexpr int hopper_gemm_shared_bytes(const HopperGemmTile& tile) {
   const int results = tile.results_in_stages ? 0 : hopper_gemm_waves(tile) * hopper_gemm_wave_bytes(tile);
-  return hopper_gemm_unsent_bytes(tile) + results;
+  return hopper_gemm_pipeline_bytes(tile) + results;
 }

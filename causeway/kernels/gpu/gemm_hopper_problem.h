@@ -1,11 +1,11 @@
 // What a GEMM is to gemm_hopper.h beside what gemm_problem.h says of all.
 //
 // Tensor maps: maps[0] is of A, maps[1] of B; those of what TMA stores follow, then that of what is read at its place,
-// then these once more if hopper_gemm_last_sent_columns() is not 0, in boxes of so many columns. Dimension 0 of an
+// then these once more if hopper_gemm_last_stored_columns() is not 0, in boxes of so many columns. Dimension 0 of an
 // operand is the contiguous one (k or the line), 1 the other; batches follow. Boxes are 64 elements of dimension 0 (128
 // bytes, swizzled alike) by kHopperGemmDepth of dimension 1 where lines are contiguous, otherwise by
 // hopper_gemm_loaded_lines(). What is out of range reads as zero. Those of the result are n, m and the batch, in boxes
-// of hopper_gemm_sent_columns() by kHopperGemmSentRows by 1, swizzled by 128 bytes.
+// of hopper_gemm_stored_columns() by kHopperGemmStoredRows by 1, swizzled by 128 bytes.
 #pragma once
 
 #include "causeway/kernels/gpu/gemm_hopper_layout.h"
@@ -34,17 +34,17 @@ concept GemmWithPrefetch =
 
 // TMA stores the results: one tensor, with at most one of as many bytes read at its place, or two of one type with
 // none.
-//   Sent, kSent              what is stored, bf16, f16 or float, and how many tensors of it
+//   TmaStored, kTmaStored              what is stored, bf16, f16 or float, and how many tensors of it
 //   FetchedRow, fetch_row    an element of each tensor that has one for a row
-//   finish                   what follows, of V neighbours; rounded to Sent when it is stored
+//   finish                   what follows, of V neighbours; rounded to TmaStored when it is stored
 template <class P>
-concept GemmStoredByTma =
-    requires(const P& problem, int64_t m, const float (&values)[2], const typename P::Fetched& fetched,
-             typename P::FetchedRow& row, const typename P::FetchedColumns& columns, float (&results)[P::kSent][2]) {
-      typename P::Sent;
-      problem.fetch_row(m, row);
-      problem.finish(values, fetched, row, columns, results);
-    };
+concept GemmStoredByTma = requires(const P& problem, int64_t m, const float (&values)[2],
+                                   const typename P::Fetched& fetched, typename P::FetchedRow& row,
+                                   const typename P::FetchedColumns& columns, float (&results)[P::kTmaStored][2]) {
+  typename P::TmaStored;
+  problem.fetch_row(m, row);
+  problem.finish(values, fetched, row, columns, results);
+};
 
 // Scales of blocks of 8-bit operands (graph.h, scaled_dot): lines that share one, 1 or 128; and a_scale(line, block) of
 // 128 of k each, behind which are those of the next lines where each has one.
@@ -56,7 +56,7 @@ concept GemmWithScales = requires(const P& problem, int64_t line, int64_t block)
   { problem.b_scale(line, block) } -> SameType<const float*>;
 };
 
-// kTile: where it is transposed, A, B, m and n are those of C^T = B^T A^T; what concerns C is as it lies.
+// kTile: where it is swapped, A, B, m and n are those of C^T = B^T A^T; what concerns C is as it lies.
 // kWholeTiles: with kSplits above 1, how many of the first tiles are not split; the workspace has the sums of the
 // others, by tiles, and hopper_gemm_combine adds them.
 template <class P>

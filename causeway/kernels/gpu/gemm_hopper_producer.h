@@ -20,7 +20,7 @@ struct HopperGemmShared {
   Mbarrier* full = loaded + kWaves * kHopperGemmMostBoxes;
   Mbarrier* empty = full + kTile.stages;
   Mbarrier* left = empty + kTile.stages;  // results have, where stages are their room
-  int32_t* notes = reinterpret_cast<int32_t*>(left + 1);
+  int32_t* queue = reinterpret_cast<int32_t*>(left + 1);
 
   // Operands of the first stage: A from the tile's first_block'th 64 rows on, and B.
   static constexpr int kBoxBytes = 64 * kHopperGemmDepth * 2;
@@ -32,11 +32,11 @@ struct HopperGemmShared {
   }
 };
 
-// Loads the slices of all tiles of this block, of which `index` is the first and, in turns, `second` the second; one
-// thread.
+// Loads the slices of all tiles of this block, of which `index` is the first and, of ping-pong tiles, `second` the
+// second; one thread.
 template <class Problem>
-CAUSEWAY_INLINE void hopper_gemm_load(const Problem& problem, const TensorMapBytes* maps, uint32_t* counter, int index,
-                                      int second, int rank, const HopperGemmShared<Problem>& shared) {
+CAUSEWAY_INLINE void hopper_gemm_produce(const Problem& problem, const TensorMapBytes* maps, uint32_t* counter,
+                                         int index, int second, int rank, const HopperGemmShared<Problem>& shared) {
   constexpr HopperGemmTile kTile = Problem::kTile;
   constexpr int kDepth = kHopperGemmDepth, kABytes = kTile.m * kDepth * 2;
   constexpr int kBoxBytes = HopperGemmShared<Problem>::kBoxBytes;
@@ -47,11 +47,11 @@ CAUSEWAY_INLINE void hopper_gemm_load(const Problem& problem, const TensorMapByt
   const int first_a = rank / kTile.cluster_m * kLinesA, first_b = rank % kTile.cluster_m * kLinesB;
   constexpr int kLoadedBytes =
       Problem::B::kContiguousInK ? (kTile.m + kTile.n) * kDepth * 2 : hopper_gemm_stage_bytes(kTile);
-  using Notes = HopperGemmNotes<Problem>;
+  using Queue = HopperGemmTileQueue<Problem>;
   const HopperGemmTileScheduler<Problem> scheduler(problem);
   StageRing<kTile.stages> ring;
-  Notes notes;
-  notes.advance(Notes::kStep);
+  Queue queue;
+  queue.advance(Queue::kStep);
   int taken = kTile.ping_pong ? second : index;  // the last one
   [[maybe_unused]] int tiles_before = 0;
 #pragma clang loop unroll(disable)
@@ -62,10 +62,10 @@ CAUSEWAY_INLINE void hopper_gemm_load(const Problem& problem, const TensorMapByt
     const int asks = tile.slices > kTile.stages ? tile.slices - kTile.stages : 0;
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
-      if (slice == asks) taken = hopper_gemm_take(scheduler, counter, before);
+      if (slice == asks) taken = hopper_gemm_next_tile(scheduler, counter, before);
       const int k = (tile.first_slice + slice) * hopper_gemm_slice_k(sizeof(typename Problem::Operand));
       barrier_wait(shared.empty + ring.stage, ring.parity ^ 1);
-      if (slice + 1 == tile.slices) hopper_gemm_note(shared.notes, scheduler, notes.at, taken, before);
+      if (slice + 1 == tile.slices) hopper_gemm_enqueue(shared.queue, scheduler, queue.at, taken, before);
       Mbarrier* barrier = shared.full + ring.stage;
       barrier_expect_bytes(barrier, kLoadedBytes);
       const auto load_a = [&](char* to, int contiguous, int other) {
@@ -102,7 +102,7 @@ CAUSEWAY_INLINE void hopper_gemm_load(const Problem& problem, const TensorMapByt
       }
       ring.advance();
     }
-    notes.advance(1);
+    queue.advance(1);
     index = kTile.ping_pong ? before : taken;
     if constexpr (kTile.results_in_stages) {
       if (index < scheduler.work) barrier_wait(shared.left, tiles_before++ % 2);

@@ -61,13 +61,13 @@ struct HopperGemmPosition {
   }
 };
 
-// The block's tiles, as the thread that loads them notes them for those that multiply: a ring without barriers of its
-// own. A warpgroup's next tile is noted before the last slice of the tile that it computes is announced, so that who
-// has waited for that slice reads it beside the last GEMMs.
+// The numbers of the block's tiles, from the producer to the consumers: a ring in shared memory without barriers of its
+// own. A warpgroup's next tile is in it before the full mbarrier of the last slice of the tile that it computes, so
+// that who has waited for that slice reads it beside the last MMAs.
 template <class Problem>
-struct HopperGemmNotes {
+struct HopperGemmTileQueue {
   static constexpr HopperGemmTile kTile = Problem::kTile;
-  static constexpr int kCount = hopper_gemm_notes(kTile);
+  static constexpr int kCount = hopper_gemm_queued_tiles(kTile);
   // From a warpgroup's tile to its next one.
   static constexpr int kStep = kTile.ping_pong ? 2 : 1;
   // In place of a tile: the block's tiles ended before it; there was none before it either.
@@ -84,20 +84,21 @@ struct HopperGemmNotes {
 // a cluster would have to agree: theirs are dealt out. So are tiles that are no more than blocks: a block that begins
 // early would take a second one while another has none, and each would wait for the counter, which lies in memory.
 template <class Problem>
-CAUSEWAY_INLINE int hopper_gemm_take(const HopperGemmTileScheduler<Problem>& scheduler, uint32_t* counter, int before) {
+CAUSEWAY_INLINE int hopper_gemm_next_tile(const HopperGemmTileScheduler<Problem>& scheduler, uint32_t* counter,
+                                          int before) {
   constexpr int kCluster = hopper_gemm_cluster(Problem::kTile);
   if constexpr (kCluster > 1) {
     return before < 0 ? block_index() / kCluster : before + block_count() / kCluster;
   } else {
     if (scheduler.work <= block_count()) return before < 0 ? block_index() : scheduler.work;
-    return take_task(counter, scheduler.work, HopperGemmNotes<Problem>::kStep);
+    return take_task(counter, scheduler.work, HopperGemmTileQueue<Problem>::kStep);
   }
 }
 
-// Notes number `index`, which the block took after `before`.
+// Puts number `index`, which the block took after `before`, into place `at` of the queue.
 template <class Problem>
-CAUSEWAY_INLINE void hopper_gemm_note(int32_t* notes, const HopperGemmTileScheduler<Problem>& scheduler, int at,
-                                      int index, int before) {
-  using Notes = HopperGemmNotes<Problem>;
-  notes[at] = index < scheduler.work ? index : before < scheduler.work ? Notes::kNone : Notes::kNoneBefore;
+CAUSEWAY_INLINE void hopper_gemm_enqueue(int32_t* queue, const HopperGemmTileScheduler<Problem>& scheduler, int at,
+                                         int index, int before) {
+  using Queue = HopperGemmTileQueue<Problem>;
+  queue[at] = index < scheduler.work ? index : before < scheduler.work ? Queue::kNone : Queue::kNoneBefore;
 }

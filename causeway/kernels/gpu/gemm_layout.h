@@ -12,7 +12,7 @@ struct GpuGemmTile {
   int wave_n = 64;
   int stages = 3;           // slices of k in shared memory at once; 1: the next slice waits in registers alone
   int blocks_per_unit = 1;  // that a multiprocessor is to hold at once
-  bool ping_pong = false;   // of gemm_cdna.h: two rows of waves multiply in turns
+  bool ping_pong = false;   // of gemm_cdna.h: two rows of waves alternate
 
   constexpr bool operator==(const GpuGemmTile&) const = default;
 };
@@ -34,7 +34,7 @@ constexpr int gpu_gemm_strip_stride(int wave_n) { return wave_n + 8; }
 constexpr int gpu_gemm_waves(const GpuGemmTile& tile) { return tile.m / tile.wave_m * (tile.n / tile.wave_n); }
 
 constexpr int gpu_gemm_shared_bytes(const GpuGemmTile& tile, bool a_k_major, bool b_k_major, int element_bytes) {
-  // Lines of tiles in turns are exchanged and not padded.
+  // Lines of ping-pong tiles are exchanged and not padded.
   const int slices =
       tile.stages * (tile.ping_pong ? (tile.m + tile.n) * tile.k * element_bytes
                                     : gpu_gemm_slice_bytes(tile.m, tile.k, a_k_major, element_bytes) +

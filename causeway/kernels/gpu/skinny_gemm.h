@@ -94,7 +94,7 @@ class SkinnySums {
       for (int e = 0; e < kAccumulatorElements; ++e)
         if (accumulator_row(e) < Problem::m)
           to[accumulator_row(e) * skinny_gemm_stride(kTile.columns) + 16 * j + accumulator_column(e)] =
-              sums_[j].v[e] * kProductFactor<Operand>;
+              sums_[j].v[e] * kMmaFactor<Operand>;
     }
   }
 

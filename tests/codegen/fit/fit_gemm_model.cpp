@@ -5,8 +5,8 @@
 //
 // FIELDS says which fields of a plan the file's lines have after "order m n k" and before the microseconds:
 //   rounds      rows and columns of a tile, ping-pong, parts of k, tiles before them (hopper_gemms_h200.txt)
-//   one_tile    rows, columns, cluster above and beside, parts of k, transposed (hopper_gemms_one_tile_h200.txt)
-//   all         rows, columns, cluster above and beside, ping-pong, parts of k, tiles before them, transposed
+//   one_tile    rows, columns, cluster above and beside, parts of k, swapped (hopper_gemms_one_tile_h200.txt)
+//   all         rows, columns, cluster above and beside, ping-pong, parts of k, tiles before them, swapped
 // FIGURE: those that are fitted, by the names that are printed, "one_tile" for all of its; without any, those that the
 // file is about. Everything else stays as it is.
 //
@@ -46,11 +46,11 @@ std::vector<int64_t> fields_of(const HopperGemmPlan& plan, PlanFields fields) {
     case PlanFields::kRounds:
       return {tile.m, tile.n, tile.ping_pong, plan.splits, whole};
     case PlanFields::kOneTile:
-      return {tile.m, tile.n, tile.cluster_m, tile.cluster_n, plan.splits, tile.transposed};
+      return {tile.m, tile.n, tile.cluster_m, tile.cluster_n, plan.splits, tile.swapped};
     case PlanFields::kAll:
       break;
   }
-  return {tile.m, tile.n, tile.cluster_m, tile.cluster_n, tile.ping_pong, plan.splits, whole, tile.transposed};
+  return {tile.m, tile.n, tile.cluster_m, tile.cluster_n, tile.ping_pong, plan.splits, whole, tile.swapped};
 }
 
 struct Shape {
@@ -132,7 +132,7 @@ std::vector<Figure> named(HopperGemmFigures& all) {
                                     {"parts_of_lines.most_ping_pong", &all.parts_of_lines.most_ping_pong},
                                     {"parts_of_lines.few", &all.parts_of_lines.few},
                                     {"parts_of_lines.many", &all.parts_of_lines.many},
-                                    {"power.product", &all.power.product},
+                                    {"power.multiply_add", &all.power.multiply_add},
                                     {"power.line", &all.power.line},
                                     {"power.operand", &all.power.operand},
                                     {"power.ping_pong", &all.power.ping_pong},
@@ -153,11 +153,11 @@ Distance distance(const Measured& measured, PlanFields fields, const HopperGemmF
   size_t plans = 0;
   for (const auto& [shape, times] : measured) {
     const auto& [m, n, k] = shape.sizes;
-    const auto offers = hopper_gemm_offers(device::gpu_architecture("sm_90a"), HopperGemmSums::kOne,
-                                           HopperGemmStores::kSent, 1, m, n, k,
+    const auto offers = hopper_gemm_offers(device::gpu_architecture("sm_90a"), HopperGemmAccumulators::kOne,
+                                           HopperGemmStores::kByTma, 1, m, n, k,
                                            {.a_along_k = shape.order[0] == 'n',
                                             .b_along_k = shape.order[1] == 't',
-                                            .may_transpose = fields != PlanFields::kRounds},
+                                            .may_swap = fields != PlanFields::kRounds},
                                            figures);
     for (const auto& [plan, microseconds] : offers) {
       if ((fields == PlanFields::kOneTile) != plan.tile.results_in_stages && fields != PlanFields::kAll) continue;

@@ -19,32 +19,32 @@ constexpr bool kHopperGemmFewRegisters = [] {
 
 // Whether results leave through TMA, and what is read at their place comes through it.
 template <class Problem>
-constexpr bool kHopperGemmSends = requires { typename Problem::Sent; };
+constexpr bool kHopperGemmStoresByTma = requires { typename Problem::TmaStored; };
 
-// The boxes of results in which a wave's 16 rows of each 64, a part of the tile, pass through shared memory: a ring of
+// The boxes of results in which a warp's 16 rows of each 64, a part of the tile, pass through shared memory: a ring of
 // kCount parts, with a box for each tensor. Where a tensor is read at the result's place, its part is loaded into the
-// box, kCount - 1 parts ahead and first beside the GEMMs; what is stored is computed where it lies. The engine
+// box, kCount - 1 parts ahead and first beside the MMAs; what is stored is computed where it lies. TMA
 // leaves out what is outside the result. Nothing waits until a box has left, but who needs its room.
 template <class Problem>
-class HopperGemmBoxes {
-  using Sent = typename Problem::Sent;
+class HopperGemmTmaStore {
+  using TmaStored = typename Problem::TmaStored;
   static constexpr HopperGemmTile kTile = Problem::kTile;
-  static constexpr uint32_t kBytes = sizeof(Sent);
-  static constexpr int kColumns = hopper_gemm_sent_columns(kBytes);
-  static constexpr int kLast = hopper_gemm_last_sent_columns(kTile, kBytes), kWhole = kTile.n / kColumns;
-  static constexpr int kSent = Problem::kSent, kCount = hopper_gemm_boxes(kTile) / kSent;
+  static constexpr uint32_t kBytes = sizeof(TmaStored);
+  static constexpr int kColumns = hopper_gemm_stored_columns(kBytes);
+  static constexpr int kLast = hopper_gemm_last_stored_columns(kTile, kBytes), kWhole = kTile.n / kColumns;
+  static constexpr int kTmaStored = Problem::kTmaStored, kCount = hopper_gemm_boxes(kTile) / kTmaStored;
   static constexpr int kRowBlocks = hopper_gemm_row_blocks(kTile);
   static constexpr int kOfTile = kRowBlocks * (kWhole + (kLast > 0));
   static constexpr bool kLoads = Problem::Fetched::kTensors > 0;
   // Pairs that are computed before the first of them is written; more than these registers hold spill.
   static constexpr uint32_t kFew = kLoads && kRowBlocks * kTile.n / 2 > 160 ? 2 : 4;
-  static constexpr bool kNeedsRegisters = kHopperGemmFewRegisters<Problem> && (kLoads || kSent > 1);
+  static constexpr bool kNeedsRegisters = kHopperGemmFewRegisters<Problem> && (kLoads || kTmaStored > 1);
   static_assert(kBytes == 2 || kBytes == 4);
-  static_assert(!kLoads || (kSent == 1 && kCount > 1), "room to load ahead");
+  static_assert(!kLoads || (kTmaStored == 1 && kCount > 1), "room to load ahead");
 
  public:
-  // `pieces`, `loaded`: room and mbarriers of all waves that multiply, of which this one is `wave`.
-  CAUSEWAY_INLINE HopperGemmBoxes(const TensorMapBytes* maps, char* pieces, Mbarrier* loaded, int wave)
+  // `pieces`, `loaded`: room and mbarriers of all warps that multiply, of which this one is `warp`.
+  CAUSEWAY_INLINE HopperGemmTmaStore(const TensorMapBytes* maps, char* pieces, Mbarrier* loaded, int wave)
       : maps_(maps + 2),
         boxes_(pieces + wave * hopper_gemm_wave_bytes(kTile)),
         full_(loaded + wave * kHopperGemmMostBoxes) {}
@@ -60,37 +60,37 @@ class HopperGemmBoxes {
   }
 
   // A warpgroup's rows of the tile, of which `block` is the first 64: what is read of columns serves all of them.
-  CAUSEWAY_INLINE void send(const Problem& problem, const HopperGemmPosition& tile, int block,
-                            const float (&sums)[kRowBlocks][kTile.n / 2]) {
+  CAUSEWAY_INLINE void store(const Problem& problem, const HopperGemmPosition& tile, int block,
+                             const float (&sums)[kRowBlocks][kTile.n / 2]) {
 #pragma clang loop unroll(full)
     for (int part = 0; part < kRowBlocks * kWhole; ++part)
-      send_part<kColumns>(problem, tile, block, part, sums[part % kRowBlocks] + part / kRowBlocks * (kColumns / 2));
+      store_part<kColumns>(problem, tile, block, part, sums[part % kRowBlocks] + part / kRowBlocks * (kColumns / 2));
     if constexpr (kLast > 0) {
 #pragma clang loop unroll(full)
       for (int row_block = 0; row_block < kRowBlocks; ++row_block)
-        send_part<kLast>(problem, tile, block, kRowBlocks * kWhole + row_block,
-                         sums[row_block] + kWhole * (kColumns / 2));
+        store_part<kLast>(problem, tile, block, kRowBlocks * kWhole + row_block,
+                          sums[row_block] + kWhole * (kColumns / 2));
     }
   }
 
-  // Before the block ends: the engine must have read its shared memory.
+  // Before the block ends: TMA must have read its shared memory.
   CAUSEWAY_INLINE void end() const {
     if (elects_lane()) tensor_store_wait<0>();
   }
 
  private:
   CAUSEWAY_INLINE char* at(int slot, int tensor) const {
-    return boxes_ + (slot * kSent + tensor) * kHopperGemmBoxBytes;
+    return boxes_ + (slot * kTmaStored + tensor) * kHopperGemmBoxBytes;
   }
   CAUSEWAY_INLINE static int first_row(const HopperGemmPosition& tile, int block, int part) {
-    return tile.m + (block + part % kRowBlocks) * 64 + thread_index() % 128 / 32 * kHopperGemmSentRows;
+    return tile.m + (block + part % kRowBlocks) * 64 + thread_index() % 128 / 32 * kHopperGemmStoredRows;
   }
   CAUSEWAY_INLINE static int first_column(const HopperGemmPosition& tile, int part) {
     return tile.n + part / kRowBlocks * kColumns;
   }
-  // Of the tensor that is sent or, by the number kSent, loaded: in boxes of a line, or of the last columns.
+  // Of the tensor that is sent or, by the number kTmaStored, loaded: in boxes of a line, or of the last columns.
   CAUSEWAY_INLINE const TensorMapBytes* map(int tensor, bool last) const {
-    return &maps_[tensor + (last ? kSent + kLoads : 0)];
+    return &maps_[tensor + (last ? kTmaStored + kLoads : 0)];
   }
 
   // By the lane that is elected: part `part` of the tile, into the slot that many after the next one to be sent.
@@ -98,23 +98,23 @@ class HopperGemmBoxes {
     int slot = ring_.stage + ahead;
     if (slot >= kCount) slot -= kCount;
     const bool last = part >= kRowBlocks * kWhole;
-    barrier_expect_bytes(full_ + slot, kHopperGemmSentRows * (last ? kLast : kColumns) * kBytes);
-    tensor_load(at(slot, 0), map(kSent, last), full_ + slot, first_column(tile, part), first_row(tile, block, part),
-                tile.batch);
+    barrier_expect_bytes(full_ + slot, kHopperGemmStoredRows * (last ? kLast : kColumns) * kBytes);
+    tensor_load(at(slot, 0), map(kTmaStored, last), full_ + slot, first_column(tile, part),
+                first_row(tile, block, part), tile.batch);
   }
 
   CAUSEWAY_INLINE static auto packed(float first, float second) {
     if constexpr (kBytes == 4) {
       return Vector<float, 2>{first, second};
     } else {
-      return pack_pair<Sent>(first, second);
+      return pack_pair<TmaStored>(first, second);
     }
   }
 
   // Of so many columns.
   template <int kOfPart>
-  CAUSEWAY_INLINE void send_part(const Problem& problem, const HopperGemmPosition& tile, int block, int part,
-                                 const float* sums) {
+  CAUSEWAY_INLINE void store_part(const Problem& problem, const HopperGemmPosition& tile, int block, int part,
+                                  const float* sums) {
     constexpr uint32_t kTogether = kNeedsRegisters ? kFew : kOfPart / 4;
     auto lane = static_cast<uint32_t>(lane_index());
     // So that addresses of other parts are not kept.
@@ -148,7 +148,7 @@ class HopperGemmBoxes {
       problem.fetch_row(problem.m % hopper_gemm_cluster_rows(kTile) == 0 || m_index < problem.m ? m_index : 0,
                         rows[down]);
     }
-    // After the wait for GEMMs, though nothing but registers says so.
+    // After the wait for MMAs, though nothing but registers says so.
     float values[kOfPart / 2];
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOfPart / 2; ++i) values[i] = computed_here(sums[i]);
@@ -156,7 +156,7 @@ class HopperGemmBoxes {
     for (uint32_t first = 0; first < kOfPart / 4; first += kTogether) {
       // What later pairs load must not be loaded at first: registers would not suffice.
       if constexpr (kTogether < kOfPart / 4) asm volatile("" ::: "memory");
-      decltype(packed(0, 0)) results[kSent][kTogether];
+      decltype(packed(0, 0)) results[kTmaStored][kTogether];
 #pragma clang loop unroll(full)
       for (uint32_t i = first; i < first + kTogether; i += 2) {
         // Neighbours, and those eight rows further down.
@@ -168,7 +168,7 @@ class HopperGemmBoxes {
           typename Problem::Fetched fetched;
           if constexpr (kLoads)
             __builtin_memcpy(&fetched, __builtin_assume_aligned(place(0, i + down), 2 * kBytes), 2 * kBytes);
-          float pair[2], finished[kSent][2];
+          float pair[2], finished[kTmaStored][2];
 #pragma clang loop unroll(full)
           for (uint32_t e = 0; e < 2; ++e) {
             const float own = values[2 * (i + down) + e], swapped = values[2 * ((i ^ 2 * kSwap) + down) + e];
@@ -176,12 +176,12 @@ class HopperGemmBoxes {
           }
           problem.finish(pair, fetched, rows[down], columns, finished);
 #pragma clang loop unroll(full)
-          for (int tensor = 0; tensor < kSent; ++tensor)
+          for (int tensor = 0; tensor < kTmaStored; ++tensor)
             results[tensor][i - first + down] = packed(finished[tensor][0], finished[tensor][1]);
         }
       }
 #pragma clang loop unroll(full)
-      for (int tensor = 0; tensor < kSent; ++tensor)
+      for (int tensor = 0; tensor < kTmaStored; ++tensor)
 #pragma clang loop unroll(full)
         for (uint32_t i = 0; i < kTogether; ++i)
           __builtin_memcpy(__builtin_assume_aligned(place(tensor, first + i), 2 * kBytes), &results[tensor][i],
@@ -191,7 +191,7 @@ class HopperGemmBoxes {
     wave_barrier();
     if (elects_lane()) {
 #pragma clang loop unroll(full)
-      for (int tensor = 0; tensor < kSent; ++tensor)
+      for (int tensor = 0; tensor < kTmaStored; ++tensor)
         tensor_store(map(tensor, kOfPart != kColumns), at(stage, tensor), n_first, first_row(tile, block, part),
                      tile.batch);
       tensor_store_commit();
@@ -212,27 +212,27 @@ class HopperGemmBoxes {
   StageRing<kCount> ring_;  // the slot of the next part to be sent
 };
 
-// The first of the named barriers of warpgroups whose waves write boxes together.
+// The first of the named barriers of warpgroups whose warps write boxes together.
 constexpr int kHopperGemmFirstBoxBarrier = 4;
 
 // The same where the GEMM is that of the transposes: a warpgroup's 64 rows are 64 columns of C. 64 columns of them
-// are a part, whose four waves each write 16 columns of all its boxes, which lie in C's order, and each send one.
+// are a part, whose four warps each write 16 columns of all its boxes, which lie in C's order, and each send one.
 template <class Problem>
-class HopperGemmTransposedBoxes {
-  using Sent = typename Problem::Sent;
+class HopperGemmSwappedTmaStore {
+  using TmaStored = typename Problem::TmaStored;
   static constexpr HopperGemmTile kTile = Problem::kTile;
-  static constexpr int kSent = Problem::kSent, kCount = hopper_gemm_boxes(kTile) / kSent;
+  static constexpr int kTmaStored = Problem::kTmaStored, kCount = hopper_gemm_boxes(kTile) / kTmaStored;
   static constexpr int kRowBlocks = hopper_gemm_row_blocks(kTile);
-  static_assert(sizeof(Sent) == 2 && Problem::Fetched::kTensors == 0 && Problem::kSplits == 1);
+  static_assert(sizeof(TmaStored) == 2 && Problem::Fetched::kTensors == 0 && Problem::kSplits == 1);
 
  public:
-  CAUSEWAY_INLINE HopperGemmTransposedBoxes(const TensorMapBytes* maps, char* pieces, Mbarrier*, int)
+  CAUSEWAY_INLINE HopperGemmSwappedTmaStore(const TensorMapBytes* maps, char* pieces, Mbarrier*, int)
       : maps_(maps + 2), pieces_(pieces) {}
 
   CAUSEWAY_INLINE void begin(const HopperGemmPosition&, int) {}
 
-  CAUSEWAY_INLINE void send(const Problem& problem, const HopperGemmPosition& tile, int block,
-                            const float (&sums)[kRowBlocks][kTile.n / 2]) {
+  CAUSEWAY_INLINE void store(const Problem& problem, const HopperGemmPosition& tile, int block,
+                             const float (&sums)[kRowBlocks][kTile.n / 2]) {
 #pragma clang loop unroll(full)
     for (int row_block = 0; row_block < kRowBlocks; ++row_block) {
       const int wave = this_thread() / 32 % 4;
@@ -248,9 +248,9 @@ class HopperGemmTransposedBoxes {
       constexpr int kWhole = kTile.n / 64, kLast = kTile.n % 64;
 #pragma clang loop unroll(full)
       for (int part = 0; part < kWhole; ++part)
-        send_part<4>(problem, tile, n_first, tile.n + part * 64, sums[row_block] + part * 32, columns);
+        store_part<4>(problem, tile, n_first, tile.n + part * 64, sums[row_block] + part * 32, columns);
       if constexpr (kLast > 0)
-        send_part<kLast / 16>(problem, tile, n_first, tile.n + kWhole * 64, sums[row_block] + kWhole * 32, columns);
+        store_part<kLast / 16>(problem, tile, n_first, tile.n + kWhole * 64, sums[row_block] + kWhole * 32, columns);
     }
   }
 
@@ -263,18 +263,18 @@ class HopperGemmTransposedBoxes {
 
   // Read again where it is needed: sums leave few registers for what it tells.
   CAUSEWAY_INLINE static int this_thread() { return computed_here(thread_index()); }
-  // The box that wave `wave` of the thread's warpgroup sends.
+  // The box that warp `warp` of the thread's warpgroup sends.
   CAUSEWAY_INLINE char* at(int thread, int wave, int tensor) const {
     return pieces_ + ((thread / 128 - 1) * 4 + wave) * kWaveBytes +
-           (ring_.stage * kSent + tensor) * kHopperGemmBoxBytes;
+           (ring_.stage * kTmaStored + tensor) * kHopperGemmBoxBytes;
   }
   // Of the warpgroup.
   CAUSEWAY_INLINE static void barrier() { named_barrier(kHopperGemmFirstBoxBarrier + this_thread() / 128 - 1, 128); }
 
   // kBoxes of 16 rows of C each, from `m_first` on.
   template <int kBoxes>
-  CAUSEWAY_INLINE void send_part(const Problem& problem, const HopperGemmPosition& tile, int n_first, int m_first,
-                                 const float* sums, const typename Problem::FetchedColumns (&columns)[2]) {
+  CAUSEWAY_INLINE void store_part(const Problem& problem, const HopperGemmPosition& tile, int n_first, int m_first,
+                                  const float* sums, const typename Problem::FetchedColumns (&columns)[2]) {
     const int thread = this_thread(), wave = thread / 32 % 4;
     int lane = lane_index();
     if (elects_lane()) tensor_store_wait<kCount - 1>();
@@ -289,26 +289,26 @@ class HopperGemmTransposedBoxes {
       // Where the lane's row of four 8 x 8 matrices of a box begins: of those, two lie beside and two below one
       // another.
       const int row = lane / 16 * 8 + lane % 8, piece = (wave * 2 + lane / 8 % 2) ^ lane % 8;
-      uint32_t results[kSent][4];
+      uint32_t results[kTmaStored][4];
 #pragma clang loop unroll(full)
       for (int i = 0; i < 4; ++i) {
-        float finished[2][kSent][1];
+        float finished[2][kTmaStored][1];
 #pragma clang loop unroll(full)
         for (int e = 0; e < 2; ++e) {
           const int m_index = m_first + box * 16 + i / 2 * 8 + lane % 4 * 2 + e;
           typename Problem::FetchedRow fetched_row;
           problem.fetch_row(problem.n % hopper_gemm_cluster_columns(kTile) == 0 || m_index < problem.n ? m_index : 0,
                             fetched_row);
-          // After the wait for GEMMs, though nothing but registers says so.
+          // After the wait for MMAs, though nothing but registers says so.
           const float value[1] = {computed_here(sums[box * 8 + i * 2 + e])};
           problem.finish(value, {}, fetched_row, columns[i % 2], finished[e]);
         }
 #pragma clang loop unroll(full)
-        for (int tensor = 0; tensor < kSent; ++tensor)
-          results[tensor][i] = pack_pair<Sent>(finished[0][tensor][0], finished[1][tensor][0]);
+        for (int tensor = 0; tensor < kTmaStored; ++tensor)
+          results[tensor][i] = pack_pair<TmaStored>(finished[0][tensor][0], finished[1][tensor][0]);
       }
 #pragma clang loop unroll(full)
-      for (int tensor = 0; tensor < kSent; ++tensor)
+      for (int tensor = 0; tensor < kTmaStored; ++tensor)
         store_matrices_transposed(at(thread, box, tensor) + row * 128 + piece * 16, results[tensor]);
     }
     fence_async_shared();
@@ -316,8 +316,8 @@ class HopperGemmTransposedBoxes {
     if (elects_lane()) {
       if (wave < kBoxes) {
 #pragma clang loop unroll(full)
-        for (int tensor = 0; tensor < kSent; ++tensor)
-          tensor_store(&maps_[tensor], at(thread, wave, tensor), n_first, m_first + wave * kHopperGemmSentRows,
+        for (int tensor = 0; tensor < kTmaStored; ++tensor)
+          tensor_store(&maps_[tensor], at(thread, wave, tensor), n_first, m_first + wave * kHopperGemmStoredRows,
                        tile.batch);
       }
       // Without a box, too: groups count parts.
