@@ -18,7 +18,7 @@ namespace causeway::program {
 inline std::string values_in_memory(const Graph& graph, const MaterializedValues& materialized) {
   std::string text;
   for (size_t node = 0; node < graph.nodes().size(); ++node) {
-    if (graph.nodes()[node].op == Op::kInput) continue;
+    if (is_input(graph.nodes()[node].op)) continue;
     for (size_t output = 0; output < graph.nodes()[node].outputs.size(); ++output)
       if (materialized.contains({static_cast<int32_t>(node), static_cast<int32_t>(output)}))
         text += fmt::format("{}{}{}", text.empty() ? "" : " ", node, output == 0 ? "" : fmt::format(".{}", output));
