@@ -139,6 +139,10 @@ struct Obstacle {
 std::optional<Obstacle> find_obstacle(const Graph& graph, const MaterializedValues& materialized,
                                       const KernelRequest& request, const Target& target);
 
+// Whether a GEMM's kernel computes `value`, made of its result, at no cost beside the GEMM itself. Of the request its
+// members and the order of sums count.
+bool hides_epilogue(const Graph& graph, const KernelRequest& gemm, Value value, const Target& target);
+
 // Writes the kernel. The arguments of loops that are alike follow each other. Throws InternalError when there is an
 // obstacle, and when loops that are to be alike are not.
 GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& materialized,

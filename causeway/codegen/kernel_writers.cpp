@@ -12,6 +12,8 @@ namespace {
 struct TargetWriters {
   KernelWriterEntry loop, column_reduce, axis, scatter_add, dot, attention, user;
   std::string (*buffer_pointer)(const std::string& type, size_t position);
+  // Null: none is hidden.
+  bool (*hides_epilogue)(const Graph& graph, const KernelRequest& gemm, Value value, const Target& target);
 
   KernelWriterEntry of(KernelKind kind) const {
     switch (kind) {
@@ -53,6 +55,7 @@ constexpr TargetWriters kX86Writers = {
     .user = {write_user_kernel},
     .buffer_pointer = [](const std::string& type,
                          size_t position) { return fmt::format("static_cast<{}*>(buffers[{}])", type, position); },
+    .hides_epilogue = nullptr,
 };
 
 constexpr TargetWriters kGpuWriters = {
@@ -65,6 +68,7 @@ constexpr TargetWriters kGpuWriters = {
     .user = {write_gpu_user_kernel},
     .buffer_pointer = [](const std::string& type,
                          size_t position) { return fmt::format("global_pointer<{}>(buffers[{}])", type, position); },
+    .hides_epilogue = gpu_gemm_hides_epilogue,
 };
 
 // What `kernel` was written from are its own members; gives it the arguments and blocks of those that are alike.
@@ -109,6 +113,11 @@ std::optional<Obstacle> find_obstacle(const Graph& graph, const MaterializedValu
   const KernelWriterEntry writer = kernel_writer(request.kind, target);
   if (writer.find_obstacle == nullptr) return std::nullopt;
   return writer.find_obstacle({graph, materialized, request, target});
+}
+
+bool hides_epilogue(const Graph& graph, const KernelRequest& gemm, Value value, const Target& target) {
+  const TargetWriters& writers = writers_for(target);
+  return writers.hides_epilogue != nullptr && writers.hides_epilogue(graph, gemm, value, target);
 }
 
 }  // namespace causeway::codegen

@@ -51,4 +51,6 @@ std::optional<Obstacle> find_dot_obstacle(const KernelInputs& inputs);
 std::optional<Obstacle> find_gpu_dot_obstacle(const KernelInputs& inputs);
 std::optional<Obstacle> find_gpu_attention_obstacle(const KernelInputs& inputs);
 
+bool gpu_gemm_hides_epilogue(const Graph& graph, const KernelRequest& gemm, Value value, const Target& target);
+
 }  // namespace causeway::codegen

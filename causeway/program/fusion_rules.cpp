@@ -11,7 +11,6 @@ constexpr FusionRules kProcessorRules = {.cheap_to_repeat = 8,
                                          .bytes_decide = false,
                                          .packs_operands = true,
                                          .cheap_epilogue = 1 << 30,
-                                         .hides_epilogues = false,
                                          .few_updates = 0,
                                          .joins_column_sums = false,
                                          .copies_alone = false,
@@ -24,16 +23,13 @@ constexpr FusionRules kGpuRules = {.cheap_to_repeat = 40,
                                    .bytes_decide = true,
                                    .packs_operands = false,
                                    .cheap_epilogue = 6,
-                                   .hides_epilogues = false,
                                    .few_updates = kFewUpdates,
                                    .joins_column_sums = true,
                                    .copies_alone = true,
                                    .shares_launches = true};
 
-FusionRules gpu_rules(const GpuArchitecture& architecture, bool fixed_order) {
+FusionRules gpu_rules(bool fixed_order) {
   FusionRules rules = kGpuRules;
-  // In a fixed order all GEMMs are of the one template that every architecture has.
-  rules.hides_epilogues = architecture.has_warpgroup_matrix && !fixed_order;
   if (fixed_order) {
     // Which sums share a pass would decide how they are added up.
     rules.joins_column_sums = false;
@@ -51,7 +47,7 @@ FusionRules fusion_rules(const Target& target, bool fixed_order) {
     case Target::Family::kNvptx:
     case Target::Family::kAmdgpu:
     case Target::Family::kEmulator:
-      return gpu_rules(target.architecture(), fixed_order);
+      return gpu_rules(fixed_order);
   }
   CAUSEWAY_CHECK(false, "no rules of fusion for {}", target.text());
 }

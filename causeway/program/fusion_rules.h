@@ -19,8 +19,6 @@ struct FusionRules {
   bool packs_operands;
   // What the epilogue of a GEMM may cost, unless the GEMM is skinny.
   int cheap_epilogue;
-  // A GEMM can compute a costlier epilogue while the next tile is multiplied (may_hide_epilogue).
-  bool hides_epilogues;
   // A scatter-add of at most so many updates computes them where it adds them.
   int64_t few_updates;
   // Column sums, and values computed from the same tensors, share a pass over them.

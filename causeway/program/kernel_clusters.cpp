@@ -6,7 +6,6 @@
 
 #include "causeway/graph/op.h"
 #include "causeway/passes/joined_gradients.h"
-#include "causeway/program/hidden_epilogue.h"
 #include "causeway/program/rounded_gemm.h"
 
 namespace causeway::program {
@@ -231,7 +230,7 @@ class Clusterer {
   bool takes_epilogue(const KernelRequest& gemm, const Candidate& candidate) const {
     const RecomputeCosts& costs = materialization_.costs;
     if (costs.of(candidate.value()) <= rules_.cheap_epilogue || is_skinny_gemm(graph_, gemm)) return true;
-    if (!rules_.hides_epilogues || !may_hide_epilogue(graph_, gemm, candidate.value()) ||
+    if (!hides_epilogue(graph_, gemm, candidate.value(), problem_.target) ||
         costs.is_at_least(candidate.value(), kHiddenEpilogue, materialized_))
       return false;
     // Another tensor that is read where results are stored costs as much as is saved.

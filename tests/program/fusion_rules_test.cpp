@@ -15,8 +15,6 @@ TEST(FusionRules, OfAnEmulatedGpuAreThoseOfTheGpu) {
     const FusionRules emulated = fusion_rules(gpu_target(architecture.processor, true), false);
     EXPECT_EQ(rules.cheap_epilogue, emulated.cheap_epilogue);
     EXPECT_EQ(rules.shares_launches, emulated.shares_launches);
-    EXPECT_EQ(rules.hides_epilogues, emulated.hides_epilogues);
-    EXPECT_EQ(rules.hides_epilogues, architecture.has_warpgroup_matrix);
   }
 }
 
@@ -24,7 +22,6 @@ TEST(FusionRules, AFixedOrderLeavesKernelsApart) {
   const FusionRules rules = fusion_rules(gpu_target("sm_90a"), true);
   EXPECT_FALSE(rules.joins_column_sums);
   EXPECT_FALSE(rules.shares_launches);
-  EXPECT_FALSE(rules.hides_epilogues);
 }
 
 TEST(FusionRules, OfProcessorsPayForArithmetic) {

@@ -298,6 +298,18 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
 
 GeneratedKernel write_gpu_dot_kernel(const KernelInputs& inputs) { return GpuDotWriter(inputs).write(); }
 
+bool gpu_gemm_hides_epilogue(const Graph& graph, const KernelRequest& gemm, Value value, const Target& target) {
+  const Value result = gemm.members.front();
+  GpuGemmProblem problem;
+  problem.a.dtype = graph.dtype(graph.node(result).inputs[0]);
+  problem.n = graph.shape(result).back();
+  problem.fixed_order = gemm.fixed_order;
+  for (const Value member : gemm.members) problem.epilogue.members.push_back(graph.dtype(member));
+  problem.epilogue.members.push_back(graph.dtype(value));
+  problem.epilogue.stored = problem.epilogue.members;
+  return hides_epilogue(problem, target.architecture());
+}
+
 std::optional<Obstacle> find_gpu_dot_obstacle(const KernelInputs& inputs) {
   if (!inputs.request.row_members.empty())
     if (const auto obstacle = GpuDotWriter(inputs).find_rows_obstacle()) return obstacle;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/kernels/gpu/skinny_gemm_layout.h"
 
 namespace causeway::codegen {
 
@@ -33,6 +34,6 @@ bool GpuGemmOperand::fits_tma() const {
   return aligned && batch.size() + 2 <= TensorMap::kMaxRank && k.is_constant() && k.constant() > 0;
 }
 
-bool is_skinny_gemm_side(const Dim& size) { return size.is_constant() && size.constant() <= kSkinnyGemmMostLines; }
+bool is_skinny_gemm_side(const Dim& size) { return size.is_constant() && size.constant() <= kSkinnyGemmRows; }
 
 }  // namespace causeway::codegen

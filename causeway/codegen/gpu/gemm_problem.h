@@ -67,7 +67,6 @@ struct GpuGemmProblem {
 };
 
 // Rows or columns so few that a GEMM has kernels of its own, which leave most of a matrix instruction unused.
-constexpr int64_t kSkinnyGemmMostLines = 16;
 bool is_skinny_gemm_side(const Dim& size);
 
 }  // namespace causeway::codegen
