@@ -30,8 +30,10 @@ class LlamaRun : public testing::Test {
         targets_(as_integers(expected(file_, "labels"))) {
     recipe_.model = read_hugging_face_config(training_step_fixture("llama"));
     recipe_.data.sequence_length = 24;
-    recipe_.optimizer = {
-        .learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .gradient_clip = 1.0};
+    recipe_.optimizer = {.learning_rate = 1e-3,
+                         .weight_decay = 0.1,
+                         .gradient_clip = 1.0,
+                         .own = {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}}};
     recipe_.train.batch_size = 2;
     recipe_.train.micro_batch_size = 2;
     recipe_.train.precision = "f32";
