@@ -60,7 +60,7 @@ TEST_F(FlopsUtilizationTest, IsAFractionOfThePeak) {
   EXPECT_EQ(h200.key(), "mfu");
   EXPECT_THAT(
       h200.explanation(1234567, 1e6),
-      ElementsAre("mfu: FLOP of a step / (seconds of a step x peak); FLOP: 2 for each multiply-add of matrix products "
+      ElementsAre("mfu: FLOP of a step / (seconds of a step x peak); FLOP: 2 for each multiply-add of GEMMs "
                   "and of attended pairs, forward and backward, recomputation left out",
                   "  3.2e+06 FLOP a token; 1234567 parameters; attention to 0.5156 of all pairs",
                   "  peak: 989.5 TFLOP/s (bf16 dense): NVIDIA H200 Tensor Core GPU datasheet (2024), tensor figures "
