@@ -15,7 +15,7 @@ double peak(const Machine& machine, const std::string& operand) {
   const auto entry = machine.peak_flops.find(operand);
   if (entry != machine.peak_flops.end()) return entry->second;
   throw Error(ErrorKind::kUnsupported,
-              fmt::format("no peak of {} products is on record for {}", operand, machine.product), machine.name,
+              fmt::format("no peak of {} GEMMs is on record for {}", operand, machine.product), machine.name,
               "Choose another train.precision or another --hardware.");
 }
 

@@ -125,7 +125,7 @@ TEST(GemmProviders, OrdersAreNamed) {
   EXPECT_EQ(workload.name(), "64x48x32 tn");
   EXPECT_EQ(workload.layout(), "C[m, n] = A[k, m]^T B[k, n]");
   EXPECT_THAT(message_of([&] { set_gemm_order(workload, "nm"); }),
-              AllOf(StartsWith("--order: 'nm' is no order of a product's operands"), HasSubstr("nt, nn, tn, tt")));
+              AllOf(StartsWith("--order: 'nm' is no order of a GEMM's operands"), HasSubstr("nt, nn, tn, tt")));
   GemmWorkload blocks = parse_gemm_shape("64x256x384", DType::kF8E4M3, /*block_scales=*/true);
   EXPECT_THAT(message_of([&] { set_gemm_order(blocks, "nn"); }), HasSubstr("lie along k"));
 }

@@ -116,7 +116,7 @@ TEST_F(PlanCommandTest, SaysWhatCannotBePlanned) {
   expect_failure({"plan", "tiny.yaml", "--search"}, 1, {"-n: --search is for a number of devices"});
   expect_failure({"plan", "tiny.yaml", "--search", "-n", "7"}, 1, {"no mesh of size 7 divides", "Choose a number"});
   expect_failure({"plan", "tiny.yaml", "train.precision=fp8", "--hardware", "a100_80gb"}, 1,
-                 {"no peak of fp8 products is on record for NVIDIA A100-SXM4-80GB"});
+                 {"no peak of fp8 GEMMs is on record for NVIDIA A100-SXM4-80GB"});
 }
 
 TEST_F(PlanCommandTest, SaysWhatIsNeededWhereNothingFits) {

@@ -151,7 +151,7 @@ TEST(PtxCopies, OwnOnesNeedNoBarrier) {
   EXPECT_THAT(first_finding(with(own, "[%rd2]", "[%rd2+16]")), HasSubstr("no barrier of the block after the wait"));
 }
 
-const std::string kProducts = R"(
+const std::string kWgmmaText = R"(
 	ld.param.u64 %rd1, [kernel_param_0];
 	mov.f32 %f1, 0f00000000;
 	mov.f32 %f2, 0f00000000;
@@ -170,22 +170,22 @@ LOOP:
 )";
 
 TEST(PtxWgmma, RegistersAreLeftAloneWhileWgmmaUsesThem) {
-  EXPECT_THAT(first_finding(kProducts), IsEmpty());
-  EXPECT_THAT(first_finding(with(kProducts, "wgmma.wait_group.sync.aligned 0;", "")),
+  EXPECT_THAT(first_finding(kWgmmaText), IsEmpty());
+  EXPECT_THAT(first_finding(with(kWgmmaText, "wgmma.wait_group.sync.aligned 0;", "")),
               HasSubstr("%r5 is written while"));
-  EXPECT_THAT(first_finding(with(kProducts, "aligned 0;", "aligned 1;")), HasSubstr("%r5 is written while"));
-  EXPECT_THAT(first_finding(with(kProducts, "wgmma.commit_group.sync.aligned;", "")), HasSubstr("is written while"));
-  EXPECT_THAT(first_finding(with(kProducts, "wgmma.fence.sync.aligned;", "")), HasSubstr("no wgmma.fence"));
+  EXPECT_THAT(first_finding(with(kWgmmaText, "aligned 0;", "aligned 1;")), HasSubstr("%r5 is written while"));
+  EXPECT_THAT(first_finding(with(kWgmmaText, "wgmma.commit_group.sync.aligned;", "")), HasSubstr("is written while"));
+  EXPECT_THAT(first_finding(with(kWgmmaText, "wgmma.fence.sync.aligned;", "")), HasSubstr("no wgmma.fence"));
   // The first turn has one.
   EXPECT_THAT(first_finding(
-                  with(with(kProducts, "wgmma.fence.sync.aligned;", ""), "LOOP:", "wgmma.fence.sync.aligned;\nLOOP:")),
+                  with(with(kWgmmaText, "wgmma.fence.sync.aligned;", ""), "LOOP:", "wgmma.fence.sync.aligned;\nLOOP:")),
               HasSubstr("is used with no wgmma.fence since line"));
   // Read on one of two ways.
   EXPECT_THAT(
-      first_finding(with(kProducts, "wgmma.wait_group.sync.aligned 0;",
+      first_finding(with(kWgmmaText, "wgmma.wait_group.sync.aligned 0;",
                          "setp.eq.s32 %p2, %r1, 0;\n@%p2 bra READ;\nwgmma.wait_group.sync.aligned 0;\nbra GO_ON;\n"
                          "READ: mov.f32 %f4, %f1;\nwgmma.wait_group.sync.aligned 0;\nGO_ON:")),
-      HasSubstr("mov.f32 %f4, %f1: %f1 is read while the product"));
+      HasSubstr("mov.f32 %f4, %f1: %f1 is read while the wgmma"));
 }
 
 // The first warp loads two stages in turn, the second warpgroup multiplies them and has the sums stored.

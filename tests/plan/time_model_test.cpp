@@ -102,7 +102,7 @@ TEST(TimeModel, NamesTheGemmsThatHaveNoPeak) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
-    EXPECT_NE(error.message().find("no peak of fp8 products"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("no peak of fp8 GEMMs"), std::string::npos) << error.message();
   }
 }
 
