@@ -82,6 +82,9 @@ constexpr GpuArchitecture sm_80() {
   architecture.shared_bytes = 163 * 1024;
   architecture.parallel_units = 108;
   architecture.product = "A100";
+  architecture.first_capability = 80;
+  architecture.last_capability = 89;
+  architecture.runs_on_newer = true;
   return architecture;
 }
 
@@ -102,6 +105,8 @@ constexpr GpuArchitecture sm_90a() {
   architecture.preferred_sizes.f8_blocks = true;
   architecture.preferred_sizes.tf32_along_k = true;
   architecture.product = "H100, H200";
+  // "a": for this capability alone (PTX ISA, ".target").
+  architecture.first_capability = architecture.last_capability = 90;
   return architecture;
 }
 
@@ -121,6 +126,7 @@ constexpr GpuArchitecture gfx942() {
   architecture.parallel_units = 304;
   architecture.has_tf32_matrix = true;
   architecture.has_f8_matrix = true;
+  architecture.has_cdna3_wait_states = true;
   architecture.product = "MI300A, MI300X, MI325X";
   return architecture;
 }
@@ -130,6 +136,15 @@ constexpr std::array<GpuArchitecture, 4> kArchitectures = {sm_80(), sm_90a(), gf
 }  // namespace
 
 std::span<const GpuArchitecture> gpu_architectures() { return kArchitectures; }
+
+std::string gpu_architecture_names(bool products, std::string_view driver) {
+  std::string names;
+  for (const GpuArchitecture& architecture : kArchitectures)
+    if (driver.empty() || architecture.driver == driver)
+      names += fmt::format("{}{}{}", names.empty() ? "" : ", ", architecture.processor,
+                           products ? fmt::format(" ({})", architecture.product) : "");
+  return names;
+}
 
 const GpuArchitecture& gpu_architecture(std::string_view processor) {
   std::vector<std::string> names;
@@ -143,8 +158,8 @@ const GpuArchitecture& gpu_architecture(std::string_view processor) {
     if (!processor.empty() && name.starts_with(processor)) nearest = name;
   if (nearest.empty()) nearest = nearest_name(processor, names);
   throw Error(ErrorKind::kInvalidArgument, fmt::format("unknown GPU architecture '{}'", processor), "device",
-              fmt::format("{}Known: sm_80 (A100), sm_90a (H100, H200), gfx90a (MI200 series), gfx942 (MI300 series).",
-                          nearest.empty() ? "" : fmt::format("Did you mean {}? ", nearest)));
+              fmt::format("{}Known: {}.", nearest.empty() ? "" : fmt::format("Did you mean {}? ", nearest),
+                          gpu_architecture_names(true)));
 }
 
 }  // namespace causeway::device

@@ -52,10 +52,15 @@ struct GpuArchitecture {
   bool has_clusters = false;          // blocks that share shared memory, and loads by multicast
   // How many blocks, in clusters of eight with a multiprocessor each, run at the same time; 0: not measured.
   int blocks_in_clusters_of_eight = 0;
-  bool waits_for_launches = false;  // kernels do themselves, and so may be set up before the one before has ended
-  bool has_tf32_matrix = false;     // instructions that multiply f32 rounded to tf32 (AMD: xf32)
-  bool has_f8_matrix = false;       // instructions that multiply 8-bit floats
-  std::string_view product;         // "H100, H200"
+  bool waits_for_launches = false;     // kernels do themselves, and so may be set up before the one before has ended
+  bool has_tf32_matrix = false;        // instructions that multiply f32 rounded to tf32 (AMD: xf32)
+  bool has_f8_matrix = false;          // instructions that multiply 8-bit floats
+  bool has_cdna3_wait_states = false;  // of AMD's: distances between instructions are those of CDNA 3, not of CDNA 2
+  std::string_view product;            // "H100, H200"
+  // Of NVIDIA's: the compute capabilities that it is chosen for, 80 for 8.0, and whether drivers compile its PTX for
+  // whatever came later too, where it is asked for.
+  int first_capability = 0, last_capability = 0;
+  bool runs_on_newer = false;
   PreferredSizes preferred_sizes;
 
   bool operator==(const GpuArchitecture& other) const { return processor == other.processor; }
@@ -63,6 +68,9 @@ struct GpuArchitecture {
 
 // sm_80, sm_90a, gfx90a, gfx942.
 std::span<const GpuArchitecture> gpu_architectures();
+
+// Their names, "sm_80, sm_90a", with `products` "sm_80 (A100), sm_90a (H100, H200)"; of one driver ("cuda") or of all.
+std::string gpu_architecture_names(bool products, std::string_view driver = {});
 
 // Throws Error(kInvalidArgument) that lists the known ones and suggests the nearest name.
 const GpuArchitecture& gpu_architecture(std::string_view processor);

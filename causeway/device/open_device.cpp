@@ -18,10 +18,10 @@
 namespace causeway::device {
 namespace {
 
-constexpr const char* kNames =
-    "Devices: auto, cpu, cuda, cuda:N, hip, hip:N (N counts GPUs from 0), emulator:ARCHITECTURE (sm_80, sm_90a, "
-    "gfx90a, "
-    "gfx942).";
+std::string device_names() {
+  return fmt::format("Devices: auto, cpu, cuda, cuda:N, hip, hip:N (N counts GPUs from 0), emulator:ARCHITECTURE ({}).",
+                     gpu_architecture_names(false));
+}
 
 enum class DeviceKind { kAuto, kCpu, kCuda, kHip, kEmulator };
 constexpr auto named_values(DeviceKind) {
@@ -48,7 +48,7 @@ Spec split(const std::string& text) {
   if (!kind) {
     const std::string hint = name_hint(NameOf::kDevice, name, names_of<DeviceKind>());
     throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no device '{}'", text), "device",
-                hint + (hint.empty() ? "" : " ") + kNames);
+                hint + (hint.empty() ? "" : " ") + device_names());
   }
   const Spec spec{*kind, colon == std::string::npos ? "" : text.substr(colon + 1), colon != std::string::npos};
   if (spec.has_detail && (spec.kind == DeviceKind::kAuto || spec.kind == DeviceKind::kCpu)) {
@@ -57,7 +57,7 @@ Spec split(const std::string& text) {
   }
   if (spec.kind == DeviceKind::kEmulator && spec.detail.empty()) {
     throw Error(ErrorKind::kInvalidArgument, "the emulator needs an architecture to imitate", "device",
-                "Write, for example, emulator:sm_90a or emulator:gfx942.");
+                fmt::format("Write emulator: and one of {}.", gpu_architecture_names(false)));
   }
   return spec;
 }
@@ -263,7 +263,9 @@ Target parse_target(const std::string& text) {
   if (spec.kind == DeviceKind::kEmulator) return gpu_target(spec.detail, true);
   if (spec.kind == DeviceKind::kAuto || spec.detail.empty()) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' does not say which architecture to compile for", text),
-                "device", "Write cuda:sm_90a, cuda:sm_80, hip:gfx942, hip:gfx90a or cpu.");
+                "device",
+                fmt::format("Write cpu, cuda: and one of {}, or hip: and one of {}.",
+                            gpu_architecture_names(false, "cuda"), gpu_architecture_names(false, "hip")));
   }
   const GpuArchitecture& architecture = gpu_architecture(spec.detail);
   if (architecture.driver != name_of(spec.kind)) {

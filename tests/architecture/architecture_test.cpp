@@ -115,6 +115,22 @@ TEST(Architecture, NothingOfAModelOrItsTrainingAsksWhatADeviceIs) {
 }
 
 // A model family is known to its own file, as the default, and to the table that leads names of the field to ours.
+// Everything else asks an architecture for its capabilities.
+TEST(Architecture, OnlyTheDescriptionOfArchitecturesNamesOne) {
+  const std::regex named(R"re("[^"]*\b(sm_\d+a?|gfx\d+[a-z]?)\b|\b132\b)re");
+  EXPECT_TRUE(std::regex_search(std::string("if (processor == \"sm_90a\")"), named));
+  size_t files = 0;
+  for (const char* folder : {"device", "communicator", "passes", "codegen", "program", "tensor", "model", "optimizer",
+                             "generate", "evaluation", "plan"})
+    for (const fs::path& file : files_under(kRoot / "causeway" / folder, {".h", ".cpp"})) {
+      if (path_in_tree(file) == "causeway/device/gpu_architecture.cpp") continue;
+      ++files;
+      for (const std::string& line : lines_of(file))
+        EXPECT_FALSE(std::regex_search(line.substr(0, line.find("//")), named)) << path_in_tree(file) << ": " << line;
+    }
+  EXPECT_GT(files, 200u);
+}
+
 TEST(Architecture, NothingButItsFileNamesAModelFamily) {
   const std::regex name(R"re("(gemma2|llama|mistral|mpt|olmo2|qwen2|qwen3)")re");
   std::map<std::string, std::set<std::string>> found;

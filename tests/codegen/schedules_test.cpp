@@ -6,9 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <regex>
 #include <string>
 
 #include "causeway/codegen/compile/compiler.h"
@@ -19,27 +16,6 @@
 
 namespace causeway::codegen {
 namespace {
-
-// What kernels are written for is asked of an architecture's description: neither its name nor its number of
-// multiprocessors stands in a writer.
-TEST(Schedules, NameNoArchitecture) {
-  const std::regex named(R"re("[^"]*\b(sm_\d+a?|gfx\d+[a-z]?)\b|\b132\b)re");
-  const std::filesystem::path root = CAUSEWAY_SOURCE_DIR "/causeway";
-  size_t files = 0;
-  for (const char* folder : {"codegen/gpu", "codegen/expressions", "passes", "program"})
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
-      if (!entry.is_regular_file()) continue;
-      ++files;
-      std::ifstream file(entry.path());
-      std::string line;
-      for (int number = 1; std::getline(file, line); ++number) {
-        const std::string code = line.substr(0, line.find("//"));
-        EXPECT_FALSE(std::regex_search(code, named)) << entry.path() << ":" << number << ": " << line;
-      }
-    }
-  EXPECT_GT(files, 50);
-  EXPECT_TRUE(std::regex_search(std::string("if (processor == \"sm_90a\")"), named));
-}
 
 TEST(Schedules, TilesOfGemmsFitSharedMemory) {
   for (const GpuArchitecture& architecture : gpu_architectures())

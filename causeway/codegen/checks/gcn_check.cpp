@@ -11,6 +11,7 @@
 #include "causeway/codegen/checks/gcn_disassembly.h"
 #include "causeway/codegen/checks/gcn_wait_states.h"
 #include "causeway/codegen/compile/elf_reader.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::codegen {
 namespace {
@@ -82,7 +83,7 @@ struct Facts {
 class FunctionChecker {
  public:
   FunctionChecker(const GcnFunction& function, std::string_view processor)
-      : function_(function), rules_{processor.starts_with("gfx94") || processor.starts_with("gfx95")} {
+      : function_(function), rules_{gpu_architecture(processor).has_cdna3_wait_states} {
     result_.function = function.name;
     result_.instructions = static_cast<int>(function.instructions.size());
   }

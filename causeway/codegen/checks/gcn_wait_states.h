@@ -18,7 +18,7 @@
 namespace causeway::codegen {
 
 struct GcnRules {
-  bool cdna3 = false;  // gfx940 and later; else gfx90a
+  bool cdna3 = false;  // of CDNA 3; else of CDNA 2
 };
 
 // The furthest that required_distance() looks: instructions further apart never meet.

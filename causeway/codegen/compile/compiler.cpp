@@ -139,9 +139,13 @@ std::string compile_to_assembly(const std::string& source, const Target& target)
 const std::string& compiler_fingerprint() {
   static const std::string fingerprint = [] {
     std::string text = embedded_compiler_version();
-    Target checked = gpu_target("sm_90a", true);
-    checked.add_feature("checked");
-    for (const Target& target : {Target{}, gpu_target("sm_90a"), gpu_target("gfx942"), checked})
+    std::vector<Target> targets = {Target{}};
+    for (const GpuArchitecture& architecture : gpu_architectures()) {
+      targets.push_back(gpu_target(architecture.processor));
+      targets.push_back(gpu_target(architecture.processor, true));
+      targets.back().add_feature("checked");
+    }
+    for (const Target& target : targets)
       for (const std::string& argument : family_arguments(target)) text += '\n' + argument;
     for (const KernelTextFile& file : kernel_text_files()) {
       text += fmt::format("\n{} {}\n", file.path, file.text.size());

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <ranges>
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::device {
 namespace {
@@ -28,27 +30,37 @@ int attribute(const CudaDriver& driver, CudaDriver::DeviceAttribute attribute, i
   return value;
 }
 
-// The architectures whose kernels run on a GPU of this compute capability, the best first. PTX of sm_80 is compiled for
-// what came later by the driver; that of sm_90a is for 9.0 alone (PTX ISA, ".target").
-std::vector<std::string> architectures_for(int major, int minor) {
+// The architectures whose kernels run on a GPU of this compute capability (80: 8.0), the best first.
+std::vector<std::string> architectures_for(int capability) {
   std::vector<std::string> architectures;
-  if (major == 9 && minor == 0) architectures.push_back("sm_90a");
-  if (major >= 8) architectures.push_back("sm_80");
+  for (const GpuArchitecture& architecture : std::views::reverse(gpu_architectures()))
+    if (architecture.driver == "cuda" && capability >= architecture.first_capability &&
+        (capability <= architecture.last_capability || architecture.runs_on_newer))
+      architectures.emplace_back(architecture.processor);
   return architectures;
+}
+
+bool has_own_architecture(int capability) {
+  return std::ranges::any_of(gpu_architectures(), [&](const GpuArchitecture& architecture) {
+    return architecture.driver == "cuda" && capability >= architecture.first_capability &&
+           capability <= architecture.last_capability;
+  });
 }
 
 // The one that kernels are compiled for. Of GPUs that are not known nothing is compiled that was not asked for.
 std::string target_for(int major, int minor, const std::string& product, const std::string& where,
                        const std::string& architecture) {
-  const std::vector<std::string> architectures = architectures_for(major, minor);
-  const bool known = major == 8 || (major == 9 && minor == 0);
+  const std::vector<std::string> architectures = architectures_for(10 * major + minor);
+  const bool known = has_own_architecture(10 * major + minor);
   if (architecture.empty()) {
     if (known) return architectures.front();
     throw Error(
         ErrorKind::kUnsupported,
         fmt::format("{} has compute capability {}.{}, which kernels are not made for", product, major, minor), where,
-        fmt::format("Supported: 9.0 (H100, H200) and 8.x (A100 and its generation).{}",
-                    architectures.empty() ? "" : " The A100's kernels run here with device_architecture=sm_80."));
+        fmt::format("Supported: {}.{}", gpu_architecture_names(true, "cuda"),
+                    architectures.empty()
+                        ? ""
+                        : fmt::format(" Older kernels run here with device_architecture={}.", architectures.front())));
   }
   if (std::ranges::find(architectures, architecture) != architectures.end()) return architecture;
   throw Error(ErrorKind::kUnsupported,
@@ -82,7 +94,7 @@ CudaDevice::Opened CudaDevice::open(const CudaOptions& options) {
   const int minor = attribute(*driver, CudaDriver::kComputeCapabilityMinor, device);
   Opened opened;
   opened.target = target_for(major, minor, product.data(), name, options.architecture);
-  opened.info.architectures = architectures_for(major, minor);
+  opened.info.architectures = architectures_for(10 * major + minor);
   opened.info.product = product.data();
   opened.info.processor = fmt::format("sm_{}{}", major, minor);
   opened.info.software = fmt::format("driver for CUDA {}", driver->version_text());

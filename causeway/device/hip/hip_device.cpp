@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "causeway/base/error.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::device {
 namespace {
@@ -25,11 +26,12 @@ int device_count(const HipRuntime& runtime) {
 // "gfx942:sramecc+:xnack-" names the architecture and settings; kernels are made for any setting.
 std::string target_for(const std::string& processor, const std::string& product, const std::string& where) {
   const std::string architecture = processor.substr(0, processor.find(':'));
-  if (architecture == "gfx942" || architecture == "gfx90a") return architecture;
+  for (const GpuArchitecture& known : gpu_architectures())
+    if (known.driver == "hip" && known.processor == architecture) return architecture;
   throw Error(ErrorKind::kUnsupported,
               fmt::format("{} is a {}, which kernels are not made for", product,
                           architecture.empty() ? "GPU of unknown architecture" : architecture),
-              where, "Supported: gfx942 (MI300 series) and gfx90a (MI200 series).");
+              where, fmt::format("Supported: {}.", gpu_architecture_names(true, "hip")));
 }
 
 }  // namespace
