@@ -9,7 +9,7 @@ PACKAGES := cmake ninja-build clang-19 lld-19 llvm-19-dev libclang-19-dev liblld
   libboost-dev libboost-context-dev libmbedtls-dev libsqlite3-dev libpcre2-dev libutf8proc-dev \
   libzstd-dev zlib1g-dev libncurses-dev libgtest-dev libgmock-dev xz-utils
 
-# What tests would be skipped without: two MPIs side by side, a browser, libraries to compare products with. Where they
+# What tests would be skipped without: two MPIs side by side, a browser, libraries to compare GEMMs with. Where they
 # cannot be had, the tests that need them are skipped, which `make test` lists at its end.
 TEST_PACKAGES := openmpi-bin mpich chromium libopenblas0-pthread libdnnl2
 

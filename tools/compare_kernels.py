@@ -7,7 +7,7 @@
 `record` asks `PROGRAM explain RECIPE device=DEVICE --assembly` for every recipe that the program brings along and every
 architecture that it compiles for, and keeps each kernel's PTX or GCN after comments are cut and names that are no
 instructions' (functions, variables, parameters) are numbered in the order in which they come. With --images it also
-takes PTX files and AMD code objects that another program wrote, as tests/codegen/benchmark_kernels.cpp does.
+takes PTX files and AMD code objects that another program wrote, as tests/codegen/listing/benchmark_kernels.cpp does.
 `compare` lists kernels that differ and ends with 1 if there are any.
 """
 import argparse
@@ -48,7 +48,7 @@ def sections(image):
     result = ""
     for name, _, _, _, begin, length in headers:
         label = image[strings + name:image.index(b"\0", strings + name)].decode()
-        if label == ".text":
+        if label in (".text", ".rodata"):
             data = image[begin:begin + length]
             result += "\n".join(data[i:i + 8].hex() for i in range(0, len(data), 8)) + "\n"
     return result
@@ -124,7 +124,7 @@ def compare(options):
                                              (after / "kernels" / other).read_text().splitlines(), one, other, "", "", 1, "")
                 print("\n".join("    " + line for _, line in zip(range(60), lines)))
     print(f"{equal} kernels are equal, {different} are not")
-    return 1 if different else 0
+    return 1 if different or not equal else 0
 
 
 def main():

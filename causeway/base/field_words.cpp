@@ -39,7 +39,8 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "optimizer.gradient_clip", ""},
     {NameOf::kRecipeKey, "optim optimizer optimizer_type optimizer_name", "optimizer.kind", ""},
     {NameOf::kRecipeKey, "adamw adam adafactor muon lion sgd shampoo sophia", "optimizer.kind",
-     "Its values are the optimizers that there are."},
+     "`causeway recipe keys optimizer.kind` lists the optimizers that there are."},
+    {NameOf::kRecipeKey, "momentum nesterov", "", "No optimizer here has that key."},
     {NameOf::kRecipeKey, "ema ema_decay label_smoothing z_loss neftune_noise_alpha", "",
      "There is no such term: the loss is cross-entropy, and the weights are the last step's."},
     // --- Steps and batches

@@ -9,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
 #include "causeway/device/gpu_architecture.h"
+#include "causeway/device/preferred_sizes.h"
 
 namespace causeway::bench {
 namespace {
@@ -216,7 +217,7 @@ std::vector<GemmCase> suite_gemm_cases(const Device& device) {
     return cases;
   }
   add(DType::kF8E4M3);
-  if (device.target().architecture().has_warpgroup_matrix) {
+  if (device.target().preferred_sizes().f8_blocks) {
     for (GemmCase one : standard_gemm_cases(is_gpu, DType::kF8E4M3, device.memory_limit())) {
       if (one.group != "Llama 70B") continue;
       one.workload.block_scales = true;

@@ -155,7 +155,7 @@ void GpuDevice::check_limits(const DeviceLaunch& launch, const GpuKernel& kernel
     refuse(fmt::format("needs blocks of {} threads; with its registers, the GPU allows {}", launch.threads,
                        kernel.max_threads));
   }
-  if (launch.cluster > 1 && !target_.architecture().has_warpgroup_matrix) {
+  if (launch.cluster > 1 && !target_.architecture().has_clusters) {
     refuse(fmt::format("needs clusters of {} blocks; the GPU has no clusters", launch.cluster));
   }
   if (launch.cluster > kMaxCluster) {

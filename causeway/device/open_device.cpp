@@ -57,7 +57,7 @@ Spec split(const std::string& text) {
   }
   if (spec.kind == DeviceKind::kEmulator && spec.detail.empty()) {
     throw Error(ErrorKind::kInvalidArgument, "the emulator needs an architecture to imitate", "device",
-                fmt::format("Write emulator: and one of {}.", gpu_architecture_names(false)));
+                fmt::format("Write, for example, emulator:{}.", gpu_architectures().front().processor));
   }
   return spec;
 }

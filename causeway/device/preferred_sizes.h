@@ -18,7 +18,7 @@ struct PreferredSizes {
   int64_t most_logits_bytes = 0;
   int64_t logits_rows = 0;
   // Rows of logits are padded to a multiple of this many elements: TMA reads rows that begin at
-  // multiples of 16 bytes, and its matrix instructions want whole tiles.
+  // multiples of 16 bytes, and matrix instructions want whole tiles.
   int64_t vocabulary_multiple = 1;
   // Matrices of 8-bit floats have sides that are multiples of this: rows of TMA's boxes are 16 bytes
   // in shared memory.

@@ -135,7 +135,8 @@ class PlanSearch {
       if (bytes(one) > 0 && (least == nullptr || bytes(one) < bytes(*least))) least = &one;
     const Recipe::MeshSizes& mesh = least->mesh;
     return fmt::format("{} a device{}, on dp {}, fsdp {}, cp {}, tp {}, pp {}", format_bytes(bytes(*least)),
-                       is_state ? " for weights and optimizer state alone" : "", mesh.dp, mesh.fsdp, mesh.cp, mesh.tp, mesh.pp);
+                       is_state ? " for weights and optimizer state alone" : "", mesh.dp, mesh.fsdp, mesh.cp, mesh.tp,
+                       mesh.pp);
   }
 
  private:

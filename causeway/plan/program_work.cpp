@@ -61,7 +61,7 @@ class WorkOfKernels {
     const std::vector<int64_t> a = evaluate(graph_.shape(node.inputs[0]), bindings_);
     const std::vector<int64_t> c = evaluate(node.outputs[0].shape, bindings_);
     Work work;
-    work.kind = WorkKind::kProduct;
+    work.kind = WorkKind::kGemm;
     work.operand = operand_name(graph_, node);
     work.m = real(c[c.size() - 2]);
     work.n = real(c[c.size() - 1]);

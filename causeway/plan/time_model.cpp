@@ -14,9 +14,8 @@ double saturation(double size, double half) { return size / (size + half); }
 double peak(const Machine& machine, const std::string& operand) {
   const auto entry = machine.peak_flops.find(operand);
   if (entry != machine.peak_flops.end()) return entry->second;
-  throw Error(ErrorKind::kUnsupported,
-              fmt::format("no peak of {} GEMMs is on record for {}", operand, machine.product), machine.name,
-              "Choose another train.precision or another --hardware.");
+  throw Error(ErrorKind::kUnsupported, fmt::format("no peak of {} GEMMs is on record for {}", operand, machine.product),
+              machine.name, "Choose another train.precision or another --hardware.");
 }
 
 // A ring over all ranks crosses each node's border once per direction with what the node's links to the network carry
@@ -64,7 +63,7 @@ const std::vector<ConstantField>& constant_fields() {
 double seconds(const Work& work, const Machine& machine) {
   const MachineConstants& c = machine.constants;
   switch (work.kind) {
-    case WorkKind::kProduct: {
+    case WorkKind::kGemm: {
       const double filled =
           saturation(work.m, c.gemm_half) * saturation(work.n, c.gemm_half) * saturation(work.k, c.gemm_half);
       return c.launch_seconds + work.flops / (peak(machine, work.operand) * c.gemm_fraction * filled);

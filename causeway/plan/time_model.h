@@ -1,6 +1,6 @@
 // How long work takes on a machine.
 //
-//   GEMM      flops / (peak * gemm_fraction * m/(m+gemm_half) * n/(n+gemm_half) * k/(k+gemm_half))
+//   GEMM         flops / (peak * gemm_fraction * m/(m+gemm_half) * n/(n+gemm_half) * k/(k+gemm_half))
 //   attention    flops / (peak * attention_fraction), of heads padded to the next power of two
 //   memory       bytes / (bandwidth * memory_fraction)
 //   collective   latency * (ranks - 1) + bytes * (ranks - 1)/ranks / link; an all_reduce moves its bytes twice

@@ -67,7 +67,7 @@ class LayerWriter {
 
   void gemm(double m, double n, double k, double times = 1) {
     Work work;
-    work.kind = WorkKind::kProduct;
+    work.kind = WorkKind::kGemm;
     work.m = m, work.n = n, work.k = k, work.batch = times;
     work.flops = 2 * m * n * k * times;
     add_compute(std::move(work));

@@ -3,12 +3,12 @@
 namespace causeway::plan {
 
 bool is_collective(WorkKind kind) {
-  return kind != WorkKind::kProduct && kind != WorkKind::kAttention && kind != WorkKind::kMemory;
+  return kind != WorkKind::kGemm && kind != WorkKind::kAttention && kind != WorkKind::kMemory;
 }
 
 const char* work_kind_name(WorkKind kind) {
   switch (kind) {
-    case WorkKind::kProduct:
+    case WorkKind::kGemm:
       return "GEMM";
     case WorkKind::kAttention:
       return "attention";

@@ -13,7 +13,7 @@ namespace causeway::plan {
 
 inline double real(int64_t value) { return static_cast<double>(value); }
 
-enum class WorkKind { kProduct, kAttention, kMemory, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSend };
+enum class WorkKind { kGemm, kAttention, kMemory, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSend };
 
 bool is_collective(WorkKind kind);
 // "GEMM", "all_gather", ...
@@ -24,10 +24,10 @@ inline constexpr int kComputeWork = 0, kBesideCompute = 2;
 
 struct Work {
   WorkKind kind = WorkKind::kMemory;
-  // kProduct: `batch` GEMMs of [m, k] and [k, n], with operands of this type ("bf16", "fp8", "tf32", "f32").
+  // kGemm: `batch` GEMMs of [m, k] and [k, n], with operands of this type ("bf16", "fp8", "tf32", "f32").
   double batch = 1, m = 0, n = 0, k = 0;
   std::string operand = "bf16";
-  // kProduct and kAttention: 2 per multiply-add; attention with the density of its mask.
+  // kGemm and kAttention: 2 per multiply-add; attention with the density of its mask.
   double flops = 0;
   double head_dim = 0;  // kAttention
   // kMemory: bytes read and written. Collectives: of the whole that a rank gathers, reduces or exchanges. kSend: sent.

@@ -8,7 +8,7 @@ namespace causeway::tensor {
 
 // As numpy.matmul: [..., m, k] x [..., k, n] with leading axes broadcast; a vector is a row on the left and a column on
 // the right, and its axis vanishes. When the right operand is one matrix, the left one's leading axes and rows are
-// flattened, so that it, and each gradient, is a single GEMM.
+// flattened, so that the result, and each gradient, is a single GEMM.
 Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor bmm(const Tensor& a, const Tensor& b);  // [B, m, k] x [B, k, n]
 Tensor mv(const Tensor& matrix, const Tensor& vector);

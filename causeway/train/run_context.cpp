@@ -10,7 +10,6 @@
 #include "causeway/communicator/mpi_communicator.h"
 #include "causeway/communicator/mpi_launch.h"
 #include "causeway/device/open_device.h"
-#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::train {
 namespace {

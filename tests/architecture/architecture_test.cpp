@@ -114,8 +114,8 @@ TEST(Architecture, NothingOfAModelOrItsTrainingAsksWhatADeviceIs) {
         EXPECT_FALSE(std::regex_search(line, asked)) << path_in_tree(file) << ": " << line;
 }
 
-// A model family is known to its own file, as the default, and to the table that leads names of the field to ours.
-// Everything else asks an architecture for its capabilities.
+// Architectures are named in gpu_architecture.cpp, and in help texts of commands and recipes; all else asks for
+// capabilities.
 TEST(Architecture, OnlyTheDescriptionOfArchitecturesNamesOne) {
   const std::regex named(R"re("[^"]*\b(sm_\d+a?|gfx\d+[a-z]?)\b|\b132\b)re");
   EXPECT_TRUE(std::regex_search(std::string("if (processor == \"sm_90a\")"), named));
@@ -131,6 +131,7 @@ TEST(Architecture, OnlyTheDescriptionOfArchitecturesNamesOne) {
   EXPECT_GT(files, 200u);
 }
 
+// A model family is known to its own file, as the default, and to the table that leads names of the field to ours.
 TEST(Architecture, NothingButItsFileNamesAModelFamily) {
   const std::regex name(R"re("(gemma2|llama|mistral|mpt|olmo2|qwen2|qwen3)")re");
   std::map<std::string, std::set<std::string>> found;

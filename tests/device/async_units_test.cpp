@@ -351,7 +351,7 @@ TEST(AsyncView, CopiesArePublishedByAFenceAfterTheirEnd) {
   EXPECT_EQ(check(), "no failure");
 }
 
-// One GEMM of 64 x kColumns with the operands laid out by hand.
+// One MMA of 64 x kColumns with the operands laid out by hand.
 struct Product {
   std::array<std::array<float, 128>, kWarpgroupThreads> c{};
   std::array<std::array<uint32_t, 4>, kWarpgroupThreads> a_registers{};

@@ -47,7 +47,7 @@ TEST_F(HipDeviceTest, ArchitectureIsThatOfTheGpuWithoutItsSettings) {
   const Error error = open_error();
   EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
   EXPECT_EQ(error.message(), "Stand-in is a gfx1100, which kernels are not made for");
-  EXPECT_THAT(error.hint(), HasSubstr("gfx942 (MI300 series)"));
+  EXPECT_THAT(error.hint(), HasSubstr("gfx942 (MI300A, MI300X, MI325X)"));
 }
 
 TEST_F(HipDeviceTest, WithoutARuntimeSaysWhatToInstall) {

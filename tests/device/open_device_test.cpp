@@ -112,7 +112,7 @@ TEST_F(OpenDevice, BadNamesNameTheNearest) {
   EXPECT_EQ(open_error("hip:-1").message(), "'-1' is not the number of a GPU");
   EXPECT_EQ(open_error("hip:1x").message(), "'1x' is not the number of a GPU");
   EXPECT_EQ(open_error("cpu:3").message(), "there is no device 'cpu:3': there is one cpu");
-  EXPECT_THAT(open_error("emulator").hint(), HasSubstr("emulator:sm_90a"));
+  EXPECT_THAT(open_error("emulator").hint(), HasSubstr("emulator:sm_80"));
   EXPECT_THAT(open_error("emulator:gfx943").hint(), HasSubstr("gfx942"));
 }
 

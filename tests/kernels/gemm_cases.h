@@ -147,7 +147,7 @@ void run_gemm(P& p, TaskOrder order = TaskOrder::kForward) {
 
 double rounded(float value, bool to_bf16_first) { return to_bf16_first ? to_float(to_bf16(value)) : value; }
 
-// Checks every element against a sum in f64 of the operands as they are rounded. A sum of k GEMMs in f32, in any
+// Checks every element against a sum in f64 of the operands as they are rounded. A sum of k products in f32, in any
 // order, is off by at most (k + 1) roundings of the sum of magnitudes.
 template <class P>
 void expect_gemm(const P& p, const std::vector<float>& c) {

@@ -1,4 +1,4 @@
-// What NVIDIA's kernels wait for, in their PTX: copies and GEMMs that are under way on purpose are told from those
+// What NVIDIA's kernels wait for, in their PTX: copies and MMAs that are under way on purpose are told from those
 // that are read too early (codegen/checks/ptx_check.h). Whole steps of all recipes: tests/train/gpu_gate_test.cpp.
 #include <gtest/gtest.h>
 

@@ -32,7 +32,7 @@ Machine round_machine() {
 
 Work product(double m, double n, double k) {
   Work work;
-  work.kind = WorkKind::kProduct;
+  work.kind = WorkKind::kGemm;
   work.m = m, work.n = n, work.k = k;
   work.flops = 2 * m * n * k;
   return work;

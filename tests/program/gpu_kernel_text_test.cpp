@@ -137,7 +137,7 @@ return %1
   EXPECT_EQ(occurrences(ptx, "st.global.v4.u32"), 4u) << ptx;
 }
 
-// Two loops read a GEMM of three tensors, which takes two bytes in bf16 and four in f32.
+// Two loops read a product of three tensors, which takes two bytes in bf16 and four in f32.
 TEST(GpuKernelText, WhatACastWidensIsStoredInItsPlace) {
   const Graph graph = parse_graph(R"(%0 = input "x" : bf16[64, 4096]
 %1 = input "y" : bf16[64, 4096]

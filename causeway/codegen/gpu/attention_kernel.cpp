@@ -316,7 +316,7 @@ class GpuAttentionWriter : public AttentionWriter {
     std::string source =
         "#include \"causeway/kernels/attention_block_map.h\"\n"
         "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\nnamespace {\n" +
-        text + "}\n" + entry("kernel_begin", 128, 1, maps, "hopper_attention_begin_ping_pong(problem, task);") +
+        text + "}\n" + entry("kernel_begin", 128, 1, maps, "hopper_attention_begin_turns(problem, task);") +
         entry("kernel", 384, 1, maps, call) +
         entry("kernel_queries", 128, 1, maps, "hopper_attention_finish_queries(problem, task);");
     GeneratedKernel kernel = finish(std::move(source));

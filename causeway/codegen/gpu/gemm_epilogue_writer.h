@@ -1,5 +1,5 @@
 // The text of a GEMM's epilogue on a GPU: what is read beside the accumulators, what is computed of them, and how it is
-// stored, as functions of the Problem that kernels/gpu/gemm.h describes.
+// stored, as functions of the Problem that kernels/gpu/gemm_problem.h describes.
 #pragma once
 
 #include <string>

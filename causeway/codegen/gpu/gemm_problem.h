@@ -55,7 +55,7 @@ struct GpuGemmEpilogue {
 };
 
 struct GpuGemmProblem {
-  GpuGemmType type = GpuGemmType::kBF16;  // gpu_gemm_type(a.dtype), or kTf32 where rounding is allowed
+  GpuGemmType type = GpuGemmType::kBF16;  // gpu_gemm_type(a.dtype)
   Dim batch, m, n, k;
   GpuGemmOperand a, b;
   GpuGemmScales scales = GpuGemmScales::kNone;

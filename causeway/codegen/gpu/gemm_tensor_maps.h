@@ -1,4 +1,4 @@
-// What TMA is told about the tensors of a GEMM (kernels/gpu/gemm.h lists the maps in their order).
+// What TMA is told about the tensors of a GEMM (kernels/gpu/gemm_hopper_problem.h lists the maps in their order).
 #pragma once
 
 #include <vector>

@@ -63,13 +63,13 @@ struct HopperGemmSchedule {
 std::span<const HopperGemmSchedule> hopper_gemm_schedules();
 
 // What a GEMM takes, in microseconds of an H200. Multiprocessors compute its tiles in rounds. A slice of a tile
-// (kHopperGemmDepth of k) takes as long as the longer of its GEMMs and its lines' way from the second-level cache.
+// (kHopperGemmDepth of k) takes as long as the longer of its MMAs and its lines' way from the second-level cache.
 struct HopperGemmTimes {
   double begin;          // until the first slice is there, and from the last one to the end
   double element;        // of a tile's m n
   double element_of_64;  // where it has 64 rows
   double line;           // of a tile's m + n
-  double wait;           // between the GEMMs of two slices
+  double wait;           // between the MMAs of two slices
   double last_round;     // of a whole round's time: what a last round with few tiles takes
   double padding;        // part of the time that rows and columns beyond the GEMM's save
   double store;          // of a tile's results: nothing is multiplied meanwhile
@@ -133,7 +133,7 @@ constexpr int64_t kHopperGemmLongestOneTile = 32768;
 // which k they were faster.
 constexpr int64_t kHopperGemmLeastInClusters = 2048;
 // What GEMMs of 16 bits take where one follows another, as in a training step: what their energy takes at the power
-// that an H200 may draw, in microseconds for 10^9 GEMMs of two elements.
+// that an H200 may draw, in microseconds for 10^9 multiply-adds.
 struct HopperGemmPower {
   double multiply_add;  // in any case
   double line;     // for lines of operands that reach shared memory: times those of a slice for each element of a tile

@@ -97,7 +97,7 @@ void EmulatorDevice::check_limits(const DeviceLaunch& launch, const std::string&
                             launch.shared_bytes, architecture.processor, architecture.shared_bytes),
                 where, "Use smaller tiles or fewer stages.");
   }
-  const int most_blocks = architecture.has_warpgroup_matrix ? kMostClusterBlocks : 1;
+  const int most_blocks = architecture.has_clusters ? kMostClusterBlocks : 1;
   if (launch.cluster < 1 || launch.cluster > most_blocks) {
     throw Error(ErrorKind::kResource,
                 fmt::format("clusters of {} blocks are asked for, and {} has at most {}", launch.cluster,
@@ -121,7 +121,7 @@ std::vector<TensorMapBytes> EmulatorDevice::encode_maps(const DeviceLaunch& laun
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("it is of buffer {}, and the launch has {}", map.buffer, launch.buffers.size()), where);
     }
-    if (!target_.architecture().has_warpgroup_matrix) {
+    if (!target_.architecture().has_tma) {
       throw Error(ErrorKind::kInvalidArgument, fmt::format("{} has no TMA", target_.processor), where);
     }
     const EmulatedTensorMap emulated = encode_tensor_map(map, launch.buffers[static_cast<size_t>(map.buffer)]);

@@ -204,7 +204,7 @@ class Forward {
     }
   }
 
-  // modified(MMA, t, s).
+  // modified(qk, t, s).
   template <class F>
   CAUSEWAY_INLINE void modify(Accumulator (&scores)[kOthers], int r, int64_t key, F modified) const {
     const int32_t first_line = static_cast<int32_t>(first_line_) + 16 * r;

@@ -32,7 +32,7 @@ struct PairGradient {
 // What is done to the scores of a tile: nothing, the score function where all is seen and inside, the mask where all is
 // inside and there is no such function, or whatever there is: that function, the mask, the ends.
 enum class Modified { kNot, kByScore, kByMask, kByAll };
-// The gradient of the MMA of query and key from the weight, but for what a score function multiplies it by.
+// The gradient of the dot product of query and key from the weight, but for what a score function multiplies it by.
 CAUSEWAY_INLINE float qk_gradient(float weight, float dweight, float delta) { return weight * (dweight - delta); }
 
 // The weight alone, where the gradient of a score does not depend on it: there is no score function, or one that adds

@@ -378,8 +378,8 @@ class Forward {
     }
   }
 
-  // Of MMAs, where the score function adds a multiple of the distance alone: exponents but for what is returned,
-  // which belongs to the second row of each thread.
+  // Of dot products, where the score function adds a multiple of the distance alone: exponents but for what is
+  // returned, which belongs to the second row of each thread.
   CAUSEWAY_INLINE float add_distance(float (&scores)[kScores], int32_t key, const float (&maximum)[2]) const {
     const float factor = p.distance_factor(b_, h_) * kLog2E;
     const auto distance = static_cast<float>(key + warpgroup_column(0) - first_line_ - warpgroup_row(0));
@@ -394,7 +394,7 @@ class Forward {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i) scores[i] += (i & 2) == 0 ? first : second;
   }
-  // modified(MMA, t, s).
+  // modified(qk, t, s).
   template <class F>
   CAUSEWAY_INLINE void modify(float (&scores)[kScores], int32_t key, F modified) const {
     const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);

@@ -1,7 +1,7 @@
 // Attention on Hopper (sm_90a), backward, in the two launches that attention_gradient.h describes, with operands of 16
 // bits and heads of 64 or 128 elements. A block's warpgroups have 64 lines each, of queries in one launch and of keys
 // in the other, in two operands; another warpgroup copies tiles of the others, also in two operands. Scores and
-// gradients of weights are MMAs of own lines and others; what follows from them stays in registers, where wgmma
+// gradients of weights are dot products of own lines and others; what follows from them stays in registers, where wgmma
 // takes it as its left operand, so that nothing but operands passes through shared memory.
 //
 // The problem P provides, in place of kWaves, kStages, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and
@@ -248,8 +248,8 @@ class GradientGroup {
   int before_ = -1;  // the stage that MMAs under way may still read
 };
 
-// What is added to MMAs of queries in rows and keys in columns before they become weights, in units of log2: the
-// row's shift and, where it shifts by distance, a multiple of that. `distance`: of the thread's first pair.
+// What is added to dot products of queries in rows and keys in columns before they become weights, in units of log2:
+// the row's shift and, where it shifts by distance, a multiple of that. `distance`: of the thread's first pair.
 template <bool kByDistance>
 class KeyShift {
  public:
@@ -393,7 +393,7 @@ class QueryGradient : GradientGroup<P> {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
   }
-  // Scores to the gradients of MMAs.
+  // Scores to the gradients of dot products.
   template <Modified kModified>
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], const float (&dweights)[kOthers / 2],
                                      const float (&shift)[2], const float (&delta)[2], int32_t key, bool masked) const {

@@ -1,7 +1,8 @@
 // Attention on Hopper (sm_90a), backward, in one pass over the pairs of queries and keys: five MMAs where
 // attention_hopper_gradient.h's two launches multiply seven. Blocks have keys; what a tile of them adds to the gradient
-// of 64 queries is added to sums in memory by the bulk TMA, in the order of the keys, which a number for each
-// tile of queries keeps: so results are the same in every run. A last launch scales the sums and stores them.
+// of 64 queries is added to sums in memory by bulk copies (cp.reduce.async.bulk), in the order of the keys, which a
+// number for each tile of queries keeps: so results are the same in every run. A last launch scales the sums and stores
+// them.
 //
 // Blocks take tasks in the order of their numbers, and a head's tiles of keys have growing ones: who waits for a turn
 // waits for blocks that have begun, the first of which waits for nobody.
@@ -340,7 +341,7 @@ class JointGradient {
 
 // Sets what blocks take turns by.
 template <class P>
-CAUSEWAY_INLINE void hopper_attention_begin_ping_pong(const P& p, int task) {
+CAUSEWAY_INLINE void hopper_attention_begin_turns(const P& p, int task) {
   const int64_t at = static_cast<int64_t>(task) * 128 + thread_index();
   if (at < p.batch * p.query_heads * attention_hopper::query_tiles(p)) attention_hopper::query_turns(p)[at] = 0;
 }

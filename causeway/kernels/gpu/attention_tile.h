@@ -2,7 +2,7 @@
 // rows of operands staged in shared memory.
 //
 // A wave owns 16 lines (queries of the forward pass, keys for their gradients) and goes over the others. Scores come
-// out of one GEMM and go into the next as an operand; the orientation below makes the registers of the result
+// out of one MMA and go into the next as an operand; the orientation below makes the registers of the result
 // those of the operand, on both vendors' units: NVIDIA's accumulator has the layout of a left operand, CDNA's of a
 // right one, so there everything is computed transposed.
 #pragma once

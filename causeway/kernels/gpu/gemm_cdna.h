@@ -3,7 +3,7 @@
 // assumed), are half a turn apart, so that one multiplies while the other loads what it multiplies next. After the
 // eight-wave ping-pong schedule that HipKittens describes, with these differences: a slice is 32 of k and not 64, and
 // shared memory holds two of them, so that the slice after is stored beside the loads of this one and no turn passes
-// without GEMMs; fragments are loaded 16 bytes at a time, with the k of both operands exchanged alike.
+// without MMAs; fragments are loaded 16 bytes at a time, with the k of both operands exchanged alike.
 //
 //   turn        row 0                                       row 1
 //   2 s         loads slice s, stores its part of s + 1,    multiplies slice s - 1

@@ -1,5 +1,5 @@
-// Hopper's own vocabulary, beside intrinsics.h: TMA (TMA), mbarriers, clusters and warpgroup matrix
-// MMAs (wgmma); PTX ISA 8.0, sm_90a. For kernel text where CAUSEWAY_NVIDIA >= 90; emulator_hopper.h defines the
+// Hopper's own vocabulary, beside intrinsics.h: TMA, mbarriers, clusters and the MMAs of warpgroups
+// (wgmma); PTX ISA 8.0, sm_90a. For kernel text where CAUSEWAY_NVIDIA >= 90; emulator_hopper.h defines the
 // same for the emulator.
 //
 //   Mbarrier                       an mbarrier in shared memory, 8 bytes. Its phases count from 0; a phase
@@ -46,7 +46,7 @@
 //                                         T: bf16, f16; tf32 (lines along k, A in registers or not), whose lower 13
 //                                         bits are dropped; F8Pair (lines along k, A not in registers). kN: a multiple
 //                                         of 16, or 8
-//   warpgroup_row(i), warpgroup_column(i) which element of the MMA c[i] is, for this thread
+//   warpgroup_row(i), warpgroup_column(i) which element of the result c[i] is, for this thread
 //   registers_increase<N>(), registers_decrease<N>()    by all threads of a warpgroup; N a multiple of 8
 //   named_barrier(id, threads), named_barrier_arrive(id, threads)     id 1..15; threads a multiple of 32
 //   cluster_rank(), cluster_barrier()     this block's number in its cluster; all threads of its blocks

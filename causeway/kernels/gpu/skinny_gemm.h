@@ -4,8 +4,8 @@
 // multiplies itself, so that many bytes are on their way without holding registers, and no barrier stands between them
 // and the sums.
 //
-// Takes a Problem (gemm_problem.h), whose operands are bf16 or f16, both contiguous in k and aligned; m is known. In
-// place of kTile and kSplits:
+// Takes a Problem (gemm_problem.h), whose operands are bf16 or f16, both contiguous in k and aligned; m is known. Its
+// tile:
 //
 //   static constexpr SkinnyGemmTile kTile    // k is a multiple of its parts times kSkinnyGemmSlice; more than one part
 //                                            // where there are clusters: the launch's are of as many blocks

@@ -12,7 +12,7 @@ namespace {
 // Large enough that pinning pays, small enough that the first tensors are free to be overwritten long before the last.
 constexpr size_t kBlockBytes = size_t{256} << 20;
 constexpr size_t kAlignment = 256;
-// Of one copy to the host, which holds a TMA until it is done: the steps' own copies come between.
+// Of one copy to the host, which holds a copy engine until it is done: the steps' own copies come between.
 constexpr size_t kPieceBytes = size_t{8} << 20;
 
 }  // namespace

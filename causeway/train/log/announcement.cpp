@@ -12,6 +12,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/model/hugging_face.h"
+#include "causeway/optimizer/optimizer.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/recomputation.h"
 
@@ -70,7 +71,11 @@ std::string axes_text(const Mesh& mesh) {
 }
 
 // What a checkpoint takes on disk, up to headers and manifest.
-int64_t checkpoint_bytes(const RunParts& run) { return 3 * parameter_count(run.recipe.model) * 4; }
+int64_t checkpoint_bytes(const RunParts& run) {
+  const int64_t elements = parameter_count(run.recipe.model);
+  return elements * static_cast<int64_t>(sizeof(float)) +
+         find_optimizer(run.recipe.optimizer.kind).least_state_bytes(elements);
+}
 
 void announce_checkpoints(const RunParts& run, const RunSaver& saver) {
   notice("checkpoints: {}; {} each, in {}\n", saver.describe_schedule(), format_bytes(checkpoint_bytes(run)),

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "causeway/device/device_peaks.h"
-#include "causeway/device/gpu_architecture.h"
 #include "causeway/device/open_device.h"
 
 namespace causeway::train {

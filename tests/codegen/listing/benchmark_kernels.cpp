@@ -84,8 +84,7 @@ void write_gemms(const std::shared_ptr<RecordingDevice>& device, const std::stri
 }
 
 void write_attention(const std::shared_ptr<RecordingDevice>& device, const std::string& architecture) {
-  for (const AttentionCase& attention :
-       standard_attention_cases(true, DType::kBF16, kMemoryBytes)) {
+  for (const AttentionCase& attention : standard_attention_cases(true, DType::kBF16, kMemoryBytes)) {
     const ContextScope scope(std::make_shared<program::Context>(device));
     device->begin(fmt::format("{} attention {}", architecture, attention.workload()));
     causeway_attention().prepare(attention, {});
