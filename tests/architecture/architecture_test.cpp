@@ -123,7 +123,7 @@ TEST(Architecture, OnlyTheDescriptionOfArchitecturesNamesOne) {
   for (const char* folder : {"device", "communicator", "passes", "codegen", "program", "tensor", "model", "optimizer",
                              "generate", "evaluation", "plan"})
     for (const fs::path& file : files_under(kRoot / "causeway" / folder, {".h", ".cpp"})) {
-      if (path_in_tree(file) == "causeway/device/gpu_architecture.cpp") continue;
+      if (path_in_tree(file).starts_with("causeway/device/gpu_architecture.")) continue;
       ++files;
       for (const std::string& line : lines_of(file))
         EXPECT_FALSE(std::regex_search(line.substr(0, line.find("//")), named)) << path_in_tree(file) << ": " << line;
