@@ -18,6 +18,14 @@
 namespace causeway::device {
 namespace {
 
+// "cuda:sm_80, hip:gfx90a"
+std::string gpu_target_names() {
+  std::string names;
+  for (const GpuArchitecture& architecture : gpu_architectures())
+    names += fmt::format("{}{}:{}", names.empty() ? "" : ", ", architecture.driver, architecture.processor);
+  return names;
+}
+
 std::string device_names() {
   return fmt::format("Devices: auto, cpu, cuda, cuda:N, hip, hip:N (N counts GPUs from 0), emulator:ARCHITECTURE ({}).",
                      gpu_architecture_names(false));
@@ -263,9 +271,7 @@ Target parse_target(const std::string& text) {
   if (spec.kind == DeviceKind::kEmulator) return gpu_target(spec.detail, true);
   if (spec.kind == DeviceKind::kAuto || spec.detail.empty()) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' does not say which architecture to compile for", text),
-                "device",
-                fmt::format("Write cpu, cuda: and one of {}, or hip: and one of {}.",
-                            gpu_architecture_names(false, "cuda"), gpu_architecture_names(false, "hip")));
+                "device", fmt::format("Write one of {} or cpu.", gpu_target_names()));
   }
   const GpuArchitecture& architecture = gpu_architecture(spec.detail);
   if (architecture.driver != name_of(spec.kind)) {
