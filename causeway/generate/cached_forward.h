@@ -1,4 +1,5 @@
-// A model's forward pass of tokens whose predecessors are in a KV cache, of several sequences side by side.
+// Prefill and decode: a model's forward pass of tokens whose predecessors are in a KV cache, of several sequences side
+// by side.
 #pragma once
 
 #include <cstdint>

@@ -61,7 +61,7 @@ class ColumnSumMerger {
 
   bool merge_into(size_t loop, size_t k) {
     KernelRequest merged = kernels_.request(loop);
-    if (merged.kind != KernelKind::kLoop) return false;
+    if (merged.kind != KernelKind::kLoop || merged.rows.is_constant(1) || !has_reductions(graph_, merged)) return false;
     const std::vector<Value>& sums = kernels_.request(k).members;
     const Shape& shape = graph_.shape(graph_.node(sums.front()).inputs[0]);
     const Dim columns = element_count(graph_.shape(sums.front()));

@@ -115,7 +115,7 @@ void plan_portable(const GpuGemmProblem& problem, const GpuArchitecture& archite
   plan.scheduler.splits = chosen.splits;
 }
 
-HopperGemmAccumulators hopper_sums(const GpuGemmProblem& problem, GpuGemmType type) {
+HopperGemmAccumulators hopper_accumulators(const GpuGemmProblem& problem, GpuGemmType type) {
   switch (problem.scales) {
     case GpuGemmScales::kOfColumns:
       return HopperGemmAccumulators::kBlockScaledByColumn;
@@ -131,7 +131,7 @@ void plan_hopper(const GpuGemmProblem& problem, const GpuArchitecture& architect
   const auto& [members, stored, fetched] = problem.epilogue;
   GpuGemmMainloop& mainloop = plan.mainloop;
   const GpuGemmOperand &a = mainloop.a, &b = mainloop.b;
-  const HopperGemmAccumulators sums = hopper_sums(problem, mainloop.type);
+  const HopperGemmAccumulators sums = hopper_accumulators(problem, mainloop.type);
   plan.epilogue.stores_by_tma = stores_by_tma(problem.epilogue, problem.n);
   const auto stores = !plan.epilogue.stores_by_tma ? HopperGemmStores::kOther
                       : fetched.empty()            ? HopperGemmStores::kByTma

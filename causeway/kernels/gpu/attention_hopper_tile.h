@@ -328,8 +328,8 @@ class TilePlan {
   uint32_t lanes_ = 0;  // whose tiles are still to come
 };
 
-// The copying warpgroup's part of both directions. Where operands lie in memory as rows, one thread asks the copy
-// engine for them; others are computed by all threads.
+// The copying warpgroup's part of both directions. Where operands lie in memory as rows, one thread asks TMA for
+// them; others are computed by all threads.
 template <class P>
 class Copier {
  public:
@@ -338,7 +338,7 @@ class Copier {
 
  protected:
   using T = typename P::Operand;
-  // Arrivals that make a tile full: the engine's, and that of what threads write.
+  // Arrivals that make a tile full: TMA's, and that of what threads write.
   static constexpr int kArrivals = P::kComputesOperands ? 2 : 1;
 
   CAUSEWAY_INLINE explicit Copier(const TensorMapBytes* maps) : maps_(maps) {}

@@ -1,8 +1,7 @@
 // Mainloops of GEMMs on Hopper (gemm_hopper.h): what a consumer warpgroup does with the slices of one tile. Each has
 //
 //   struct Accumulators              // of one tile, in registers
-//   Mainloop(problem, shared, group, first_block, piece)    // `first_block`: the warpgroup's first 64 of a tile's
-//   rows;
+//   Mainloop(problem, shared, group, first_block, piece)    // `first_block`: its first 64 rows of a tile;
 //                                    // `piece`: the warp's room for results, free while slices are multiplied
 //   prepare(scheduler, index, rank)  // before tile `index` is waited for, if it is one
 //   multiply(tile, ring, release, accumulators)    // release(stage): hands a stage back

@@ -43,7 +43,7 @@ class HopperGemmTmaStore {
   static_assert(!kLoads || (kTmaStored == 1 && kCount > 1), "room to load ahead");
 
  public:
-  // `pieces`, `loaded`: room and mbarriers of all warps that multiply, of which this one is `warp`.
+  // `pieces`, `loaded`: room and mbarriers of all warps that multiply, of which this one is `wave`.
   CAUSEWAY_INLINE HopperGemmTmaStore(const TensorMapBytes* maps, char* pieces, Mbarrier* loaded, int wave)
       : maps_(maps + 2),
         boxes_(pieces + wave * hopper_gemm_wave_bytes(kTile)),
@@ -263,7 +263,7 @@ class HopperGemmSwappedTmaStore {
 
   // Read again where it is needed: sums leave few registers for what it tells.
   CAUSEWAY_INLINE static int this_thread() { return computed_here(thread_index()); }
-  // The box that warp `warp` of the thread's warpgroup sends.
+  // The box that warp `wave` of the thread's warpgroup sends.
   CAUSEWAY_INLINE char* at(int thread, int wave, int tensor) const {
     return pieces_ + ((thread / 128 - 1) * 4 + wave) * kWaveBytes +
            (ring_.stage * kTmaStored + tensor) * kHopperGemmBoxBytes;
