@@ -14,6 +14,7 @@
 #include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/trainer.h"
 #include "tests/fixtures/temporary_directory.h"
+#include "tests/train/checkpoint_state.h"
 #include "tests/train/training_ranks.h"
 
 namespace causeway::train {
@@ -61,18 +62,6 @@ log: {tensorboard: false}
     return directory_ / name / fmt::format("checkpoints/step-{:08}", step);
   }
 
-  static std::map<std::string, std::vector<std::byte>> state(const std::filesystem::path& checkpoint) {
-    const CheckpointReader reader(checkpoint);
-    std::map<std::string, std::vector<std::byte>> state;
-    for (const std::string& name : reader.names()) {
-      const CheckpointTensor& tensor = reader.tensor(name);
-      std::vector<std::byte> bytes(checked_volume(tensor.shape, size_bytes(tensor.dtype)).value());
-      reader.read(name, bytes);
-      state[name] = std::move(bytes);
-    }
-    return state;
-  }
-
   TemporaryDirectory directory_;
 };
 
@@ -99,7 +88,7 @@ TEST_P(EveryOptimizer, GoesOnAsIfItHadNotStopped) {
   const std::map<int64_t, double> continued = run(recipe("resumed", {}), {ResumeMode::kFrom, half.string()});
   ASSERT_EQ(continued.size(), 3u);
   for (const auto& [step, loss] : continued) EXPECT_EQ(loss, expected.at(step)) << step;
-  EXPECT_EQ(state(checkpoint("resumed", 6)), state(checkpoint("whole", 6)));
+  EXPECT_EQ(checkpoint_state(checkpoint("resumed", 6)), checkpoint_state(checkpoint("whole", 6)));
 }
 
 TEST_P(EveryOptimizer, CheckpointsHaveItsNames) {
@@ -119,7 +108,8 @@ TEST_P(EveryOptimizer, CheckpointsHaveItsNames) {
   }
   EXPECT_THAT(reader.names(), testing::UnorderedElementsAreArray(names));
   int64_t stored = 0;
-  for (const auto& [name, values] : state(checkpoint("names", 1))) stored += static_cast<int64_t>(values.size());
+  for (const auto& [name, values] : checkpoint_state(checkpoint("names", 1)))
+    stored += static_cast<int64_t>(values.size());
   EXPECT_EQ(stored, bytes);
   for (const std::string& other : optimizer_names())
     if (other != GetParam()) {
@@ -155,7 +145,7 @@ TEST_P(EveryOptimizer, MeshIndependentRunsAreTheSameBits) {
   for (const std::string mesh : {"mesh.fsdp=2", "mesh.tp=2", "mesh.pp=2"}) {
     const std::string name = mesh.substr(5, mesh.size() - 7);
     EXPECT_EQ(run(recipe(name, {mesh, "train.mesh_independent=true"})), expected) << mesh;
-    EXPECT_EQ(state(checkpoint(name, 6)), state(checkpoint("one", 6))) << mesh;
+    EXPECT_EQ(checkpoint_state(checkpoint(name, 6)), checkpoint_state(checkpoint("one", 6))) << mesh;
   }
 }
 

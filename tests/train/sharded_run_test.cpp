@@ -19,6 +19,7 @@
 #include "causeway/train/ranks.h"
 #include "causeway/train/trainer.h"
 #include "tests/fixtures/temporary_directory.h"
+#include "tests/train/checkpoint_state.h"
 #include "tests/train/training_ranks.h"
 
 namespace causeway::train {
@@ -82,19 +83,6 @@ log: {tensorboard: false}
     return losses;
   }
 
-  static std::map<std::string, std::vector<std::byte>> state(const std::filesystem::path& checkpoint) {
-    EXPECT_TRUE(verify_checkpoint(checkpoint).empty());
-    const CheckpointReader reader(checkpoint);
-    std::map<std::string, std::vector<std::byte>> state;
-    for (const std::string& name : reader.names()) {
-      const CheckpointTensor& tensor = reader.tensor(name);
-      std::vector<std::byte> bytes(checked_volume(tensor.shape, size_bytes(tensor.dtype)).value());
-      reader.read(name, bytes);
-      state[name] = std::move(bytes);
-    }
-    return state;
-  }
-
   TemporaryDirectory directory_;
 };
 
@@ -107,8 +95,8 @@ TEST_F(ShardedRun, GoesOnOnAnyOtherMesh) {
 
   run(recipe("fsdp", {"mesh.fsdp=4"}));
   const auto first_half = directory_ / "fsdp/checkpoints/step-00000004";
-  const auto saved = state(first_half);
-  EXPECT_EQ(saved.size(), state(directory_ / "one/checkpoints/step-00000004").size());
+  const auto saved = checkpoint_state(first_half);
+  EXPECT_EQ(saved.size(), checkpoint_state(directory_ / "one/checkpoints/step-00000004").size());
   for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{{"mesh.fsdp=4"},
                                                                                     {"mesh.tp=2", "mesh.fsdp=2"},
                                                                                     {"mesh.dp=3"},
@@ -173,9 +161,9 @@ TEST_F(ShardedRun, MeshIndependentRunsAreTheSameBits) {
       std::erase_if(expected, [&](const auto& entry) { return entry.first <= one.steps - steps; });
       EXPECT_EQ(losses(name), expected);
       const std::string last_checkpoint = fmt::format("checkpoints/step-{:08}", one.steps);
-      const auto state_of_one = state(directory_ / with / last_checkpoint);
+      const auto state_of_one = checkpoint_state(directory_ / with / last_checkpoint);
       std::string different;
-      for (const auto& [tensor, bytes] : state(directory_ / name / last_checkpoint))
+      for (const auto& [tensor, bytes] : checkpoint_state(directory_ / name / last_checkpoint))
         if (bytes != state_of_one.at(tensor)) different += tensor + " ";
       EXPECT_EQ(different, "");
     };
@@ -200,7 +188,7 @@ TEST_F(ShardedRun, MeshIndependentRunsAreTheSameBits) {
 TEST_F(ShardedRun, StateIsTheSameBitsWhateverMeshReadsAndWritesIt) {
   run(recipe("start", {"mesh.fsdp=2", "mesh.tp=2", "train.steps=2"}));
   std::filesystem::path checkpoint = directory_ / "start/checkpoints/step-00000002";
-  const auto expected = state(checkpoint);
+  const auto expected = checkpoint_state(checkpoint);
   int number = 0;
   for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{{"mesh.dp=3"},
                                                                                     {},
@@ -221,7 +209,7 @@ TEST_F(ShardedRun, StateIsTheSameBitsWhateverMeshReadsAndWritesIt) {
       save_run(parts, position, {.chunk_bytes = 512});
     });
     checkpoint = std::filesystem::path(next.run_directory) / "checkpoints/step-00000002";
-    EXPECT_EQ(state(checkpoint), expected) << recipe_text(next);
+    EXPECT_EQ(checkpoint_state(checkpoint), expected) << recipe_text(next);
   }
 }
 
@@ -236,7 +224,8 @@ TEST_F(ShardedRun, CheckpointsWrittenMeanwhileAreThoseThatTrainingWaitsFor) {
     EXPECT_EQ(meanwhile.checkpoint.filename(), waited.checkpoint.filename());
     for (int64_t step = 1; step <= 5; ++step) {
       const std::string name = fmt::format("checkpoints/step-{:08}", step);
-      EXPECT_EQ(state(directory_ / "meanwhile" / name), state(directory_ / "waited" / name)) << step;
+      EXPECT_EQ(checkpoint_state(directory_ / "meanwhile" / name), checkpoint_state(directory_ / "waited" / name))
+          << step;
     }
     std::ifstream metrics(directory_ / "meanwhile/metrics.jsonl");
     std::vector<int64_t> saved;
@@ -264,7 +253,7 @@ TEST_F(ShardedRun, StagesWithTiedEmbeddingsGoOnAsOneDevice) {
   run(recipe("staged", staged));
   for (const auto& [step, loss] : losses("staged")) EXPECT_NEAR(loss, expected.at(step), 2e-6 * loss) << step;
   const auto half = directory_ / "staged/checkpoints/step-00000004";
-  EXPECT_EQ(state(half).size(), state(directory_ / "one/checkpoints/step-00000004").size());
+  EXPECT_EQ(checkpoint_state(half).size(), checkpoint_state(directory_ / "one/checkpoints/step-00000004").size());
   run(recipe("on", gpt2), {ResumeMode::kFrom, half.string()});
   for (const auto& [step, loss] : losses("on")) EXPECT_NEAR(loss, expected.at(step), 2e-6 * loss) << step;
 }
@@ -340,7 +329,7 @@ TEST_F(ShardedRun, WhatIsNotFiniteInOneRanksBatchIsSkippedByAll) {
   run(recipe("whole", {"train.steps=4", "model.layers=1"}));
   const CheckpointReader whole(directory_ / "whole/checkpoints/step-00000004");
   CheckpointWriter writer(directory_ / "broken", whole.state());
-  std::map<std::string, std::vector<std::byte>> tensors = state(whole.directory());
+  std::map<std::string, std::vector<std::byte>> tensors = checkpoint_state(whole.directory());
   auto* const embedding = reinterpret_cast<float*>(tensors.at("model.embed_tokens.weight").data());
   std::fill_n(embedding + kBroken * kWidth, kWidth, std::numeric_limits<float>::quiet_NaN());
   for (const auto& [name, bytes] : tensors)
@@ -352,7 +341,7 @@ TEST_F(ShardedRun, WhatIsNotFiniteInOneRanksBatchIsSkippedByAll) {
   EXPECT_GE(result.skipped_steps, 1);
   EXPECT_LE(result.skipped_steps, 2);
   EXPECT_TRUE(std::isfinite(result.last_loss));
-  for (auto& [name, bytes] : state(result.checkpoint)) {
+  for (auto& [name, bytes] : checkpoint_state(result.checkpoint)) {
     const std::span values(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
     const auto broken = std::ranges::count_if(values, [](float value) { return !std::isfinite(value); });
     EXPECT_EQ(broken, name == "model.embed_tokens.weight" ? kWidth : 0) << name;
