@@ -4,7 +4,7 @@ BUILD := build
 JOBS := $(shell nproc)
 
 # Debian 12's own packages; nothing is fetched from anywhere else. docs/dependencies.md says what each is for.
-PACKAGES := cmake ninja-build clang-19 lld-19 llvm-19-dev libclang-19-dev liblld-19-dev \
+PACKAGES := cmake ninja-build clang-22 lld-22 llvm-22-dev libclang-22-dev liblld-22-dev \
   libfmt-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libxxhash-dev \
   libboost-dev libboost-context-dev libmbedtls-dev libsqlite3-dev libpcre2-dev libutf8proc-dev \
   libzstd-dev zlib1g-dev libncurses-dev libgtest-dev libgmock-dev xz-utils
@@ -29,7 +29,7 @@ define install
 endef
 
 # For the targets of a nightly run: formatting, static checks, sanitizers, coverage.
-CHECK_PACKAGES := clang-format-19 clang-tidy-19 libclang-rt-19-dev
+CHECK_PACKAGES := clang-format-22 clang-tidy-22 libclang-rt-22-dev
 
 .PHONY: deps build-deps test-deps check-deps build test demo bundle clean
 .PHONY: format format-check tidy sanitize sanitize-thread coverage fuzz mutation
@@ -48,7 +48,7 @@ check-deps:
 	$(call install,$(CHECK_PACKAGES))
 
 build: build-deps
-	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19
+	cmake -S . -B $(BUILD) --preset clang
 	cmake --build $(BUILD) --parallel $(JOBS) --target causeway_program
 
 test: build test-deps
@@ -75,10 +75,10 @@ bundle: build
 SOURCES = git ls-files 'causeway/*.h' 'causeway/*.cpp' 'tests/*.h' 'tests/*.cpp' 'examples/*.cpp'
 
 format: check-deps
-	$(SOURCES) | xargs clang-format-19 -i
+	$(SOURCES) | xargs clang-format-22 -i
 
 format-check: check-deps
-	$(SOURCES) | xargs clang-format-19 --dry-run -Werror
+	$(SOURCES) | xargs clang-format-22 --dry-run -Werror
 
 tidy: build-deps check-deps
 	bash tools/tidy.sh $(JOBS)

@@ -3,11 +3,14 @@
 # The libraries are the distribution's archives. Their symbols stay out of the dynamic symbol table, because AMD's
 # runtime brings an LLVM of its own into the process.
 
-find_program(CAUSEWAY_LLVM_CONFIG NAMES llvm-config-19 REQUIRED)
+# The LLVM of the compiler that builds the program (CMakePresets.json): kernel text and C++ are read alike.
+string(REGEX MATCH "^[0-9]+" CAUSEWAY_LLVM_VERSION ${CMAKE_CXX_COMPILER_VERSION})
+find_program(CAUSEWAY_LLVM_CONFIG NAMES llvm-config-${CAUSEWAY_LLVM_VERSION} REQUIRED)
 
-set(CAUSEWAY_LLVM_COMPONENTS x86 nvptx amdgpu passes lto option coverage frontenddriver frontendopenmp frontendhlsl)
+set(CAUSEWAY_LLVM_COMPONENTS x86 nvptx amdgpu passes lto dtlto option coverage frontenddriver frontendopenmp frontendhlsl)
 set(CAUSEWAY_CLANG_LIBRARIES clangFrontend clangCodeGen clangDriver clangSerialization clangParse clangSema
-  clangAPINotes clangAnalysis clangEdit clangSupport clangASTMatchers clangAST clangLex clangBasic)
+  clangAPINotes clangAnalysis clangAnalysisLifetimeSafety clangEdit clangOptions clangSupport clangASTMatchers clangAST
+  clangLex clangBasic)
 
 # The only sources that include LLVM's headers; LLVM is built without RTTI and they must match.
 set(CAUSEWAY_LLVM_SOURCES causeway/codegen/checks/gcn_disassembly.cpp causeway/codegen/compile/embedded_clang.cpp
@@ -29,7 +32,7 @@ function(causeway_link_embedded_compiler target)
   foreach(name lldELF lldCommon ${CAUSEWAY_CLANG_LIBRARIES} ${llvm_libraries})
     set(archive ${library_directory}/lib${name}.a)
     if(NOT EXISTS ${archive})
-      message(FATAL_ERROR "${archive} is missing: install llvm-19-dev, libclang-19-dev and liblld-19-dev")
+      message(FATAL_ERROR "${archive} is missing: make build-deps installs the packages that have it")
     endif()
     list(APPEND archives ${archive})
   endforeach()

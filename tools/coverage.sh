@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 jobs=${1:-$(nproc)}
 filter=${2:-.}
 build=build-coverage
-cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCAUSEWAY_COVERAGE=ON
+cmake -S . -B "$build" --preset clang -DCAUSEWAY_COVERAGE=ON
 cmake --build "$build" --parallel "$jobs"
 
 profiles=$PWD/$build/profiles
@@ -17,11 +17,11 @@ mkdir -p "$profiles"
 failed=0
 LLVM_PROFILE_FILE="$profiles/%4m.profraw" ctest --test-dir "$build" --output-on-failure --parallel "$jobs" -R "$filter" ||
   failed=1
-llvm-profdata-19 merge --sparse -o "$build/tests.profdata" "$profiles"/*.profraw
+llvm-profdata-22 merge --sparse -o "$build/tests.profdata" "$profiles"/*.profraw
 
 objects=("$build/causeway")
 for program in "$build"/tests/*_tests; do objects+=(--object "$program"); done
-llvm-cov-19 report "${objects[@]}" --instr-profile "$build/tests.profdata" --show-branch-summary=false \
+llvm-cov-22 report "${objects[@]}" --instr-profile "$build/tests.profdata" --show-branch-summary=false \
   --ignore-filename-regex='/(tests|examples|generated)/|^/usr/' > "$build/coverage.txt"
 # Columns: file, regions, missed, share, functions, missed, share, lines, missed, share.
 awk -v order="base $(sed -n 's/^CAUSEWAY_STAGE(\([a-z]*\),.*/\1/p' causeway/stages.def | tr '\n' ' ')" '

@@ -50,7 +50,7 @@ case $kind in
 esac
 
 build=build-$kind
-cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 \
+cmake -S . -B "$build" --preset clang \
   -DCAUSEWAY_SANITIZE="$kind" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_UNITY_BUILD=OFF || exit 1
 targets=(causeway_program)
 for run in "${runs[@]}"; do targets+=("${run%% *}"); done

@@ -99,7 +99,7 @@ class Soak:
     def make_clock(self):
         source, library = self.directory / "clock.c", self.directory / "clock.so"
         source.write_text(CLOCK)
-        for compiler in ("cc", "clang", "clang-19", "gcc"):
+        for compiler in ("cc", "clang", "clang-22", "gcc"):
             if shutil.which(compiler):
                 subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
                 return library

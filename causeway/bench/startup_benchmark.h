@@ -45,7 +45,7 @@ std::string program_size(const std::filesystem::path& program);
 void check_sources(const std::filesystem::path& sources);
 
 // Builds the program from the sources of this repository in a new temporary directory, as `make build` does (cmake,
-// ninja, clang 19; all processors), without the help of a compiler cache, and measures that: one sample of "build from
+// ninja; all processors), without the help of a compiler cache, and measures that: one sample of "build from
 // nothing", in seconds. Throws Error with the last of what was said when a command fails or is not there.
 Measurement run_build(const std::filesystem::path& sources);
 

@@ -24,7 +24,7 @@ StageSymbols symbols_of(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
     if (entry.path().extension() == ".o") objects += " '" + entry.path().string() + "'";
   if (objects.empty()) return symbols;
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(("llvm-nm-19 --format=posix" + objects).c_str(), "r"),
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((CAUSEWAY_NM " --format=posix" + objects).c_str(), "r"),
                                                    ::pclose);
   std::vector<char> line(1 << 20);
   while (pipe != nullptr && std::fgets(line.data(), static_cast<int>(line.size()), pipe.get()) != nullptr) {

@@ -33,7 +33,7 @@ TEST_F(InstalledPackageTest, ExamplesBuildAndLearn) {
   EXPECT_FALSE(std::filesystem::exists(directory_ / "install/include/causeway/cli"));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "install/include/causeway/codegen"));
   run("cmake -S " CAUSEWAY_SOURCE_DIR "/examples -B " + build +
-      " -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_PREFIX_PATH=" + prefix);
+      " -DCMAKE_CXX_COMPILER=" CAUSEWAY_CXX_COMPILER " -DCMAKE_PREFIX_PATH=" + prefix);
   run("cmake --build " + build);
   ::setenv("XDG_CACHE_HOME", CAUSEWAY_BINARY_DIR "/test_cache", 1);
   std::istringstream lines(run(build + "/modular_addition"));

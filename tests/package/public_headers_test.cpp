@@ -55,7 +55,8 @@ TEST(PublicHeaders, AreWhatIsInstalledAndCompileAlone) {
   for (const std::string& header : installed)
     if (header.ends_with(".h")) list += (prefix / "include" / header).string() + "\n";
   std::ofstream(directory / "list") << list;
-  run("xargs -n 1 -P 2 clang++-19 -x c++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror -Wno-unused-parameter "
+  run("xargs -n 1 -P 2 " CAUSEWAY_CXX_COMPILER
+      " -x c++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror -Wno-unused-parameter "
       "-Wno-pragma-once-outside-header -I " +
       (prefix / "include").string() + " < " + (directory / "list").string());
 }

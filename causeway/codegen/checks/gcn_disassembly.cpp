@@ -29,7 +29,10 @@ void LLVMInitializeAMDGPUDisassembler();
 namespace causeway::codegen {
 namespace {
 
-constexpr char kTriple[] = "amdgcn-amd-amdhsa";
+const llvm::Triple& triple() {
+  static const llvm::Triple name("amdgcn-amd-amdhsa");
+  return name;
+}
 
 const llvm::Target& amdgpu() {
   static const llvm::Target* target = [] {
@@ -37,7 +40,7 @@ const llvm::Target& amdgpu() {
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUDisassembler();
     std::string error;
-    const llvm::Target* found = llvm::TargetRegistry::lookupTarget(kTriple, error);
+    const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple(), error);
     CAUSEWAY_CHECK(found != nullptr);
     return found;
   }();
@@ -70,14 +73,14 @@ std::optional<uint16_t> number_of(llvm::StringRef name) {
 class Reader {
  public:
   explicit Reader(std::string_view processor)
-      : registers_(amdgpu().createMCRegInfo(kTriple)),
-        assembler_(amdgpu().createMCAsmInfo(*registers_, kTriple, llvm::MCTargetOptions())),
-        processor_(amdgpu().createMCSubtargetInfo(kTriple, llvm::StringRef(processor.data(), processor.size()), "")),
+      : registers_(amdgpu().createMCRegInfo(triple())),
+        assembler_(amdgpu().createMCAsmInfo(*registers_, triple(), llvm::MCTargetOptions())),
+        processor_(amdgpu().createMCSubtargetInfo(triple(), llvm::StringRef(processor.data(), processor.size()), "")),
         opcodes_(amdgpu().createMCInstrInfo()),
-        context_(llvm::Triple(kTriple), assembler_.get(), registers_.get(), processor_.get()),
+        context_(triple(), assembler_.get(), registers_.get(), processor_.get()),
         disassembler_(amdgpu().createMCDisassembler(*processor_, context_)),
-        printer_(amdgpu().createMCInstPrinter(llvm::Triple(kTriple), assembler_->getAssemblerDialect(), *assembler_,
-                                              *opcodes_, *registers_)) {
+        printer_(amdgpu().createMCInstPrinter(triple(), assembler_->getAssemblerDialect(), *assembler_, *opcodes_,
+                                              *registers_)) {
     ranges_.resize(registers_->getNumRegs());
     for (unsigned index = 1; index < registers_->getNumRegs(); ++index) ranges_[index] = range_of(index);
   }

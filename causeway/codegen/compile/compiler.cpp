@@ -58,10 +58,12 @@ std::vector<std::string> nvptx_arguments(const Target& target) {
   return arguments;
 }
 
+// Code objects of version 5: older runtimes load them, too. LLVM 22 would write version 6.
 std::vector<std::string> amdgpu_arguments(const Target& target) {
   std::vector<std::string> arguments = shared_arguments();
-  arguments.insert(arguments.end(), {"-triple", "amdgcn-amd-amdhsa", "-target-cpu", target.processor,
-                                     "-mrelocation-model", "pic", "-pic-level", "2", "-fconvergent-functions"});
+  arguments.insert(arguments.end(),
+                   {"-triple", "amdgcn-amd-amdhsa", "-target-cpu", target.processor, "-mcode-object-version=5",
+                    "-mrelocation-model", "pic", "-pic-level", "2", "-fconvergent-functions"});
   return arguments;
 }
 

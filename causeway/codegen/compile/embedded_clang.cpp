@@ -24,7 +24,7 @@
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Passes/PassPlugin.h"
+#include "llvm/Plugins/PassPlugin.h"
 #include "llvm/Support/CrashRecoveryContext.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -147,14 +147,13 @@ class ModuleAction : public clang::ASTFrontendAction {
  protected:
   std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler,
                                                         llvm::StringRef file) override {
-    generator_ = clang::CreateLLVMCodeGen(compiler.getDiagnostics(), file, &compiler.getVirtualFileSystem(),
-                                          compiler.getHeaderSearchOpts(), compiler.getPreprocessorOpts(),
-                                          compiler.getCodeGenOpts(), context_);
-    return std::unique_ptr<clang::ASTConsumer>(generator_);
+    auto generator = clang::CreateLLVMCodeGen(compiler, file, context_);
+    generator_ = generator.get();
+    return generator;
   }
 
   void EndSourceFileAction() override {
-    if (!getCompilerInstance().getDiagnostics().hasErrorOccurred()) module_.reset(generator_->ReleaseModule());
+    if (!getCompilerInstance().getDiagnostics().hasErrorOccurred()) module_ = generator_->ReleaseModule();
   }
 
  private:
@@ -165,6 +164,8 @@ class ModuleAction : public clang::ASTFrontendAction {
 
 // One compilation's objects of clang and LLVM. The module goes before its context.
 struct CompilerState {
+  explicit CompilerState(std::shared_ptr<clang::CompilerInvocation> invocation) : compiler(std::move(invocation)) {}
+
   clang::CompilerInstance compiler;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module;
@@ -199,9 +200,9 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
   constexpr char kSourceName[] = "/kernel.cpp";
   file_system->addFile(kSourceName, 0, llvm::MemoryBuffer::getMemBufferCopy(source, kSourceName));
 
-  auto options = llvm::makeIntrusiveRefCnt<clang::DiagnosticOptions>();
-  options->ShowPresumedLoc = true;  // a user's own lines, by #line
-  auto* printer = new clang::TextDiagnosticPrinter(diagnostics_stream, options.get());
+  clang::DiagnosticOptions options;
+  options.ShowPresumedLoc = true;  // a user's own lines, by #line
+  auto* printer = new clang::TextDiagnosticPrinter(diagnostics_stream, options);
   auto diagnostics = llvm::makeIntrusiveRefCnt<clang::DiagnosticsEngine>(
       llvm::makeIntrusiveRefCnt<clang::DiagnosticIDs>(), options, printer);
 
@@ -211,12 +212,12 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
   auto invocation = std::make_shared<clang::CompilerInvocation>();
   if (!clang::CompilerInvocation::CreateFromArgs(*invocation, argument_pointers, *diagnostics)) return output;
 
-  auto state = std::make_unique<CompilerState>();
+  auto state = std::make_unique<CompilerState>(std::move(invocation));
   clang::CompilerInstance& compiler = state->compiler;
-  compiler.setInvocation(invocation);
-  compiler.setDiagnostics(diagnostics.get());
+  compiler.setDiagnostics(diagnostics);
   compiler.setVerboseOutputStream(std::make_unique<llvm::raw_null_ostream>());
-  compiler.createFileManager(file_system);
+  compiler.setVirtualFileSystem(file_system);
+  compiler.createFileManager();
 
   std::pair<llvm::raw_string_ostream*, bool> backend_state(&diagnostics_stream, false);
   state->context.setDiagnosticHandlerCallBack(collect_backend_diagnostic, &backend_state);
@@ -236,9 +237,8 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
   }
 
   const std::string fatal_error = BackEndThread::run([&] {
-    clang::EmitBackendOutput(compiler.getDiagnostics(), compiler.getHeaderSearchOpts(), compiler.getCodeGenOpts(),
-                             compiler.getTargetOpts(), compiler.getLangOpts(),
-                             compiler.getTarget().getDataLayoutString(), state->module.get(),
+    clang::emitBackendOutput(compiler, compiler.getCodeGenOpts(), compiler.getTarget().getDataLayoutString(),
+                             state->module.get(),
                              action == CompilerAction::kObject ? clang::Backend_EmitObj : clang::Backend_EmitAssembly,
                              file_system, std::make_unique<llvm::raw_svector_ostream>(state->bytes));
   });

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
-#include <vector>
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Constants.h"
@@ -12,7 +11,6 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Intrinsics.h"
-#include "llvm/IR/Metadata.h"
 #include "llvm/IR/Module.h"
 #include "llvm/TargetParser/Triple.h"
 
@@ -23,22 +21,12 @@ constexpr char kAnnotations[] = "llvm.global.annotations";
 constexpr int kSimdUnits = 4;  // of one AMD compute unit
 constexpr int kWaveWidth = 64;
 
+// LLVM, "User Guide for NVPTX Back-end", Function and Parameter Attributes.
 void annotate_nvptx(llvm::Function& kernel, int threads, int blocks_per_unit) {
-  llvm::LLVMContext& context = kernel.getContext();
-  llvm::NamedMDNode* annotations = kernel.getParent()->getOrInsertNamedMetadata("nvvm.annotations");
-  const auto integer = [&](int value) -> llvm::Metadata* {
-    return llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), value));
-  };
-  const auto add = [&](const char* key, llvm::Metadata* value) {
-    annotations->addOperand(
-        llvm::MDNode::get(context, {llvm::ConstantAsMetadata::get(&kernel), llvm::MDString::get(context, key), value}));
-  };
-  add("maxntidx", integer(threads));
-  add("minctasm", integer(blocks_per_unit));
-  std::vector<llvm::Metadata*> in_place;
-  for (const llvm::Argument& argument : kernel.args())
-    if (argument.hasByValAttr()) in_place.push_back(integer(static_cast<int>(argument.getArgNo()) + 1));
-  if (!in_place.empty()) add("grid_constant", llvm::MDNode::get(context, in_place));
+  kernel.addFnAttr("nvvm.maxntid", std::to_string(threads));
+  kernel.addFnAttr("nvvm.minctasm", std::to_string(blocks_per_unit));
+  for (llvm::Argument& argument : kernel.args())
+    if (argument.hasByValAttr()) argument.addAttr(llvm::Attribute::get(kernel.getContext(), "nvvm.grid_constant"));
 }
 
 void annotate_amdgpu(llvm::Function& kernel, int threads, int blocks_per_unit) {
@@ -91,10 +79,10 @@ std::string missing_function(const llvm::Module& module) {
     const bool partial = nvptx || function.getReturnType()->getScalarType()->isDoubleTy();
     const bool library_call =
         llvm::StringSwitch<bool>(llvm::Intrinsic::getBaseName(function.getIntrinsicID()))
-            .Cases("llvm.pow", "llvm.powi", "llvm.tan", true)
-            .Cases("llvm.sinh", "llvm.cosh", "llvm.tanh", "llvm.asin", "llvm.acos", "llvm.atan", true)
-            .Cases("llvm.exp", "llvm.exp2", "llvm.exp10", "llvm.log", "llvm.log2", "llvm.log10", partial)
-            .Cases("llvm.sin", "llvm.cos", partial)
+            .Cases({"llvm.pow", "llvm.powi", "llvm.tan"}, true)
+            .Cases({"llvm.sinh", "llvm.cosh", "llvm.tanh", "llvm.asin", "llvm.acos", "llvm.atan"}, true)
+            .Cases({"llvm.exp", "llvm.exp2", "llvm.exp10", "llvm.log", "llvm.log2", "llvm.log10"}, partial)
+            .Cases({"llvm.sin", "llvm.cos"}, partial)
             .Default(false);
     if (library_call) return function.getName().str();
   }

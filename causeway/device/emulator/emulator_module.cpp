@@ -22,7 +22,7 @@ uintptr_t image_end(uintptr_t begin) {
         auto& search = *static_cast<Search*>(context);
         if (info->dlpi_addr != search.begin) return 0;
         for (int i = 0; i < info->dlpi_phnum; ++i) {
-          const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+          const ElfW(Phdr) & segment = info->dlpi_phdr[i];
           if (segment.p_type != PT_LOAD) continue;
           search.end = std::max<uintptr_t>(search.end, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
         }

@@ -203,7 +203,7 @@ class HopperGemmRegisterMainloop {
     const int lane = lane_index(), first_line = first_block_ * 64 + thread_index() % 128 / 32 * 16 + lane / 4;
     const uint64_t stage_0_b = shared_.descriptor_b();
     uint32_t a[kSteps][4], next[kSteps][4];
-    const auto load = [&](uint32_t(&to)[kSteps][4]) {
+    const auto load = [&](uint32_t (&to)[kSteps][4]) {
       barrier_wait(shared_.full + ring.stage, ring.parity);
       const char* lines = shared_.stages + ring.stage * hopper_gemm_stage_bytes(kTile);
 #pragma clang loop unroll(full)
