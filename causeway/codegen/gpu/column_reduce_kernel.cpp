@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
 #include "causeway/codegen/gpu/loops.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::codegen {
 namespace {
@@ -29,7 +30,7 @@ class GpuColumnReduceWriter : public KernelWriter {
     for (const Value member : request_.members)
       (op_info(graph_.node(member).op).kind == OpKind::kReduce ? reductions_ : elements_).push_back(member);
     const Node& node = graph_.node(reductions_.front());
-    index_type_ = gpu_index_type(graph_, materialized_, request_);
+    index_type_ = compute_type(gpu_index_type(graph_, materialized_, request_));
     measure(node);
     axes_ = {{outer_, Group::kOuter}, {reduced_, Group::kReduced}, {inner_, Group::kColumn}};
     cut_axes();
@@ -218,7 +219,7 @@ class GpuColumnReduceWriter : public KernelWriter {
     std::string open_workspace;
     if (parts_ > 1) {
       arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});
-      const std::string type = accumulator(0).type;
+      const std::string type = accumulator(0).type();
       open_workspace = fmt::format("auto* partials = {};\n", buffer_pointer(type, workspace));
     }
     std::string body = open_workspace + top_;
@@ -239,13 +240,14 @@ class GpuColumnReduceWriter : public KernelWriter {
     for (size_t i = 0; i < reductions_.size(); ++i) {
       const GpuAccumulator sum = accumulator(i);
       const DType dtype = graph_.dtype(reductions_[i]);
-      body += fmt::format("{} sums{}[{}];\n{}sums{}[{}] = {};\n}}\n", sum.type, i, lanes_, lanes, i, lane, sum.initial);
+      body +=
+          fmt::format("{} sums{}[{}];\n{}sums{}[{}] = {};\n}}\n", sum.type(), i, lanes_, lanes, i, lane, sum.initial());
       // Of a step past the end, which repeats the last one, nothing is added.
       takes += sum.take(fmt::format("sums{}[{}]", i, lane),
                         elements_.empty() ? inputs_[i] : fmt::format("(counts ? {} : 0.0f)", inputs_[i]));
       const std::string value = fmt::format("sums{}[{}]", i, lane);
       results += fmt::format("reduce_rows<{}, {}, {}>(sums{}, {}());\nif (y == 0 && vector < {}) {{\n{}",
-                             block_columns_, block_rows_, lanes_, i, sum.operation, vectors, lanes) +
+                             block_columns_, block_rows_, lanes_, i, sum.operation(), vectors, lanes) +
                  (parts_ == 1 ? fmt::format("{}[{}] = {};\n", out[i], result_at_, to_storage(dtype, sum.result(value)))
                               : fmt::format("partials[({} + part) * {} + outer * {} + vector * {} + {}] = {};\n",
                                             static_cast<int64_t>(i) * parts_, count, inner, lanes_, lane, value)) +
