@@ -33,6 +33,7 @@ struct LoopAxis {
     return mapping == AxisMapping::kGrid || mapping == AxisMapping::kThread || mapping == AxisMapping::kTile;
   }
   bool is_lane() const { return mapping == AxisMapping::kLane; }
+  bool operator==(const LoopAxis&) const = default;
 };
 
 // An element for each position or each row, a reduction of each row, a sum over all rows for each column.
@@ -43,6 +44,7 @@ struct LoopMember {
   LoopRole role = LoopRole::kFull;
   int phase = 0;  // the pass over the columns that computes it, or before which it is computed
   bool stored = false;
+  bool operator==(const LoopMember&) const = default;
 };
 
 // An element that a pass reads from memory.

@@ -44,11 +44,86 @@ constexpr int kMostRowSumLanes = 4;     // more would leave more sums to each of
 // of memory.
 constexpr int64_t kTile = 16;
 
+// Where a large tensor's neighbouring elements lie along another axis than the result's.
+std::optional<GpuLoopPlan::Tiles> find_tiles(const KernelInputs& inputs, const GpuLoopPlan& plan) {
+  if (plan.has_reductions() || plan.unaligned_columns) return std::nullopt;
+  const Dim count = inputs.request.rows * inputs.request.columns;
+  const size_t written = plan.axes.size() - 2;
+  std::optional<GpuLoopPlan::Tiles> found;
+  for (const LoopLoad& load : plan.loads) {
+    if (!(element_count(inputs.graph.shape(load.value)) == count)) continue;
+    for (const Index::Term& term : load.at.terms)
+      if (const auto axis = static_cast<size_t>(term.variable); term.coefficient.is_constant(1) && axis < written)
+        found = {axis, written, kTile, load.value, load.at};
+  }
+  return found;
+}
+
+// Whether the kernel does nothing but move the elements of what is read across, in whole pieces of 16 bytes.
+bool is_transposed_copy(const KernelInputs& inputs, const GpuLoopPlan& plan) {
+  if (inputs.request.members.size() != 1) return false;
+  const Value result = inputs.request.members.front();
+  Value source = result;
+  do {
+    const Op op = inputs.graph.node(source).op;
+    if (op != Op::kPermute && op != Op::kReshape) return false;
+    source = inputs.graph.node(source).inputs[0];
+  } while (!inputs.materialized.contains(source));
+  const auto bytes = static_cast<int64_t>(size_bytes(inputs.graph.dtype(result)));
+  const GpuLoopPlan::Tiles& tiles = *plan.tiles;
+  if (bytes > 4 || tiles.read != source) return false;
+  const auto whole = [&](const Dim& elements) { return elements.divide_exactly(16 / bytes).has_value(); };
+  const auto written = static_cast<int>(tiles.written_axis);
+  // Every stride but those of the innermost axes, and what the lanes and vectors cover.
+  for (const Index* index : {&tiles.read_at, &plan.element})
+    for (const Index::Term& term : index->terms)
+      if (!term.coefficient.is_constant(1) && !(index == &plan.element && term.variable == written) &&
+          !whole(term.coefficient))
+        return false;
+  return tiles.read_at.offset.is_constant(0) && whole(plan.axes[tiles.read_axis].extent) &&
+         whole(plan.axes[tiles.written_axis].extent * Dim(plan.lanes)) &&
+         coefficient(plan.element, written).is_constant(plan.lanes);
+}
+
+std::map<size_t, GpuLoopPlan::Reduction> plan_reductions(const KernelInputs& inputs, const GpuLoopPlan& plan) {
+  using enum GpuLoopPlan::Reduction;
+  std::map<size_t, GpuLoopPlan::Reduction> reductions;
+  std::map<int, std::vector<size_t>> sums_by_phase;
+  for (size_t i = 0; i < plan.members.size(); ++i) {
+    if (plan.members[i].role == LoopRole::kRowSum) reductions[i] = kOverRows;
+    if (plan.members[i].role != LoopRole::kReduction) continue;
+    reductions[i] = plan.form == GpuLoopPlan::Form::kRowParts ? kParts : kTeam;
+    sums_by_phase[plan.members[i].phase].push_back(i);
+  }
+  // Threads of one wave wait at no barriers.
+  if (plan.form == GpuLoopPlan::Form::kRowParts || plan.team <= GpuLoopPlan::kWaveTeam) return reductions;
+  for (const auto& [phase, sums] : sums_by_phase)
+    for (size_t i = 0; i + 1 < sums.size(); i += 2) {
+      const Node& first = inputs.graph.node(inputs.request.members[sums[i]]);
+      const Node& second = inputs.graph.node(inputs.request.members[sums[i + 1]]);
+      if (first.op != second.op || !is_float(first.outputs[0].dtype) || !is_float(second.outputs[0].dtype)) continue;
+      reductions[sums[i]] = kTeamPair;
+      reductions[sums[i + 1]] = kWithPair;
+    }
+  return reductions;
+}
+
+// What the kernel has pointers to, its workspace included.
+size_t count_arguments(const KernelInputs& inputs, const GpuLoopPlan& plan) {
+  std::set<Value> values;
+  for (const LoopLoad& load : plan.loads) values.insert(load.value);
+  for (const GpuLoopPlan::HeldRow& row : plan.held)
+    if (row.where == GpuLoopPlan::HeldRow::Where::kLoaded) values.insert(row.value);
+  for (size_t i = 0; i < plan.members.size(); ++i)
+    if (plan.members[i].stored || plan.members[i].role == LoopRole::kRowSum) values.insert(inputs.request.members[i]);
+  return values.size() + 1;
+}
+
 // A nest that learns from walks over it.
 class GpuLoopPlanner : private GpuLoopNest {
  public:
   explicit GpuLoopPlanner(const KernelInputs& inputs)
-      : GpuLoopNest(inputs), architecture_(inputs.target.architecture()) {}
+      : GpuLoopNest(inputs), inputs_(inputs), architecture_(inputs.target.architecture()) {}
 
   // Cuts axes as on processors, then lanes from the innermost, and decides on teams, parts and what is held.
   GpuLoopPlan plan() {
@@ -79,7 +154,6 @@ class GpuLoopPlanner : private GpuLoopNest {
  private:
   using Form = GpuLoopPlan::Form;
   using HeldRow = GpuLoopPlan::HeldRow;
-  using Reduction = GpuLoopPlan::Reduction;
   using ColumnLoop = GpuLoopPlan::ColumnLoop;
 
   // --- Lanes, parts and teams.
@@ -247,15 +321,16 @@ class GpuLoopPlanner : private GpuLoopNest {
     plan_.held = held_;
     if (unaligned_columns_) plan_.unaligned_columns = unaligned_columns_->constant();
     plan_.row_vectors = row_vectors();
-    if (!has_reductions()) plan_.tiles = find_tiles();
+    for (const Axis& axis : axes_) plan_.axes.push_back({axis.extent});
+    plan_.tiles = find_tiles(inputs_, plan_);
     plan_.form = find_form();
-    for (size_t i = 0; i < axes_.size(); ++i) plan_.axes.push_back({axes_[i].extent, mapping(i)});
+    for (size_t i = 0; i < axes_.size(); ++i) plan_.axes[i].mapping = mapping(i);
   }
 
   Form find_form() const {
     if (has_row_sums()) return Form::kRowSums;
     if (has_reductions()) return parts_ > 1 ? Form::kRowParts : Form::kRows;
-    if (plan_.tiles) return is_copy_of(plan_.tiles->read) ? Form::kTransposedCopy : Form::kTiles;
+    if (plan_.tiles) return is_transposed_copy(inputs_, plan_) ? Form::kTransposedCopy : Form::kTiles;
     return unaligned_columns_ ? Form::kUnalignedRows : Form::kElements;
   }
 
@@ -265,46 +340,6 @@ class GpuLoopPlanner : private GpuLoopNest {
     if (plan_.form == Form::kElements) return AxisMapping::kThread;
     const bool is_tile = plan_.tiles && (axis == plan_.tiles->read_axis || axis == plan_.tiles->written_axis);
     return is_tile ? AxisMapping::kTile : AxisMapping::kGrid;
-  }
-
-  // Where a large tensor's neighbouring elements lie along another axis than the result's.
-  std::optional<GpuLoopPlan::Tiles> find_tiles() const {
-    if (unaligned_columns_) return std::nullopt;
-    std::optional<GpuLoopPlan::Tiles> found;
-    const size_t written = axes_.size() - 2;
-    for (const LoopLoad& load : loads()) {
-      if (!is_full(load.value)) continue;
-      for (const Index::Term& term : load.at.terms)
-        if (const auto axis = static_cast<size_t>(term.variable); term.coefficient.is_constant(1) && axis < written)
-          found = {axis, written, kTile, load.value, load.at};
-    }
-    return found;
-  }
-
-  // Whether the kernel does nothing but move the elements of the tensor, in whole pieces of 16 bytes.
-  bool is_copy_of(Value read) const {
-    const Value result = request_.members.front();
-    if (request_.members.size() != 1) return false;
-    Value source = result;
-    do {
-      const Op op = graph_.node(source).op;
-      if (op != Op::kPermute && op != Op::kReshape) return false;
-      source = graph_.node(source).inputs[0];
-    } while (!materialized_.contains(source));
-    const auto bytes = static_cast<int64_t>(size_bytes(graph_.dtype(result)));
-    if (bytes > 4 || read != source) return false;
-    const auto whole = [&](const Dim& elements) { return elements.divide_exactly(16 / bytes).has_value(); };
-    const GpuLoopPlan::Tiles& tiles = *plan_.tiles;
-    const auto written_variable = static_cast<int>(tiles.written_axis);
-    // Every stride but those of the innermost axes, and what the lanes and vectors cover.
-    for (const Index* index : {&tiles.read_at, &full_linear()})
-      for (const Index::Term& term : index->terms)
-        if (!term.coefficient.is_constant(1) && !(index == &full_linear() && term.variable == written_variable) &&
-            !whole(term.coefficient))
-          return false;
-    return tiles.read_at.offset.is_constant(0) && whole(axes_[tiles.read_axis].extent) &&
-           whole(axes_[tiles.written_axis].extent * Dim(lanes_)) &&
-           coefficient(full_linear(), written_variable).is_constant(lanes_);
   }
 
   void describe_elements() {
@@ -335,35 +370,12 @@ class GpuLoopPlanner : private GpuLoopNest {
       plan_.last_step_is_cut = row_vectors().constant() % team != 0 || !plan_.fills_blocks;
       plan_.held_elements = held_elements();
     }
-    plan_reductions();
+    plan_.reductions = plan_reductions(inputs_, plan_);
     plan_.barrier_before_stores = plan_.stores_of_rows() && request_.rows.is_constant(1) && plan_.form == Form::kRows;
     plan_.shared_bytes =
         (team > GpuLoopPlan::kWaveTeam ? GpuLoopPlan::kSumsSharedBytes : 0) + static_cast<int>(in_shared_bytes_);
     if (plan_.form == Form::kRowParts) plan_.finish_shared_bytes = GpuLoopPlan::kSumsSharedBytes;
     if (plan_.form == Form::kRowSums && !obstacle_) describe_row_sums();
-  }
-
-  void plan_reductions() {
-    const bool exchange_in_memory = plan_.form != Form::kRowParts && plan_.team > GpuLoopPlan::kWaveTeam;
-    std::map<int, std::vector<size_t>> of_pass;
-    for (size_t i = 0; i < plan_.members.size(); ++i) {
-      if (plan_.members[i].role == Role::kRowSum) plan_.reductions[i] = Reduction::kOverRows;
-      if (plan_.members[i].role == Role::kReduction) of_pass[plan_.members[i].phase].push_back(i);
-    }
-    const auto is_like = [&](size_t first, size_t second) {
-      const Node &one = graph_.node(request_.members[first]), &other = graph_.node(request_.members[second]);
-      return one.op == other.op && is_float(one.outputs[0].dtype) && is_float(other.outputs[0].dtype);
-    };
-    for (const auto& [phase, sums] : of_pass)
-      for (size_t i = 0; i < sums.size(); ++i) {
-        const bool is_second = i % 2 == 1;
-        const size_t first = is_second ? i - 1 : i;
-        const bool is_pair = exchange_in_memory && first + 1 < sums.size() && is_like(sums[first], sums[first + 1]);
-        plan_.reductions[sums[i]] = plan_.form == Form::kRowParts ? Reduction::kParts
-                                    : !is_pair                    ? Reduction::kTeam
-                                    : is_second                   ? Reduction::kWithPair
-                                                                  : Reduction::kTeamPair;
-      }
   }
 
   void describe_row_sums() {
@@ -381,7 +393,7 @@ class GpuLoopPlanner : private GpuLoopNest {
       plan_.row_sum_blocks = std::min(plan_.row_sum_blocks, divide_up(request_.rows.constant(), rows_per_block));
       plan_.rows_to_next_load = plan_.row_sum_blocks * rows_per_block;
     }
-    plan_.arguments = count_arguments();
+    plan_.arguments = count_arguments(inputs_, plan_);
     plan_.blocks_per_unit = plan_.arguments > kManyArguments ? 1 : blocks_per_unit;
     if (rows_per_block > 1)
       plan_.shared_bytes =
@@ -389,17 +401,7 @@ class GpuLoopPlanner : private GpuLoopNest {
     plan_.finish_shared_bytes = kLoopThreads * GpuLoopPlan::kRowSumBytes;
   }
 
-  // What the kernel has pointers to, its workspace included.
-  size_t count_arguments() const {
-    std::set<Value> values;
-    for (const LoopLoad& load : plan_.loads) values.insert(load.value);
-    for (const HeldRow& row : held_)
-      if (row.where == HeldRow::Where::kLoaded) values.insert(row.value);
-    for (size_t i = 0; i < plan_.members.size(); ++i)
-      if (plan_.members[i].stored || plan_.members[i].role == Role::kRowSum) values.insert(request_.members[i]);
-    return values.size() + 1;
-  }
-
+  const KernelInputs inputs_;
   const GpuArchitecture& architecture_;
   GpuLoopPlan plan_;
   std::set<Value> wanted_;  // members of an earlier pass
