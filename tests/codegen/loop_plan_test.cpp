@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "causeway/codegen/gpu/column_reduce_plan.h"
 #include "causeway/codegen/x86/loop_plan.h"
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/graph/parser.h"
@@ -51,6 +52,10 @@ struct Loop {
   GpuLoopPlan on(const char* processor) const {
     const Target target = gpu_target(processor);
     return plan_gpu_loop({graph, materialized, request, target});
+  }
+  GpuColumnReducePlan as_column_reduction() const {
+    const Target target = gpu_target("sm_90a");
+    return plan_gpu_column_reduce({graph, materialized, request, target});
   }
   CpuLoopPlan on_cpu() const {
     const Target target;
@@ -390,6 +395,59 @@ return %2, %3
   ASSERT_EQ(other.loads.size(), 1);
   EXPECT_EQ(plan.loads[0].at, other.loads[0].at);
   EXPECT_NE(plan.loads[0].value, other.loads[0].value);
+}
+
+// The members are a value, where `nodes` has it, and sums of it over leading axes.
+Loop sums_by_column(int64_t rows, int64_t columns, const std::vector<int32_t>& nodes) {
+  return {fmt::format(R"(%0 = input "x" : bf16[{0}, {1}]
+%1 = cast(%0) : f32[{0}, {1}]
+%2 = mul(%1, %1) : f32[{0}, {1}]
+%3 = reduce_sum(%1) {{axes=[0]}} : f32[{1}]
+%4 = reduce_sum(%2) {{axes=[0]}} : f32[{1}]
+return %2, %3, %4
+)",
+                      rows, columns),
+          nodes, rows, columns};
+}
+
+TEST(GpuColumnReducePlan, BlocksAreRowsOfNeighbouringColumns) {
+  const GpuColumnReducePlan plan = sums_by_column(4096, 768, {3}).as_column_reduction();
+  EXPECT_THAT(plan.axes,
+              ElementsAre(LoopAxis{1, kGrid}, LoopAxis{4096, kTeam}, LoopAxis{96, kBlock}, LoopAxis{8, kLane}));
+  EXPECT_THAT(plan.reductions, ElementsAre(0));
+  EXPECT_EQ(plan.block_columns, 32);
+  EXPECT_EQ(plan.block_rows, 8);
+  EXPECT_EQ(plan.parts, 4096 / (8 * 8));
+  EXPECT_EQ(plan.blocks_per_unit, 1);
+  EXPECT_EQ(plan.shared_bytes, 256 * 8 * 4);
+  EXPECT_EQ(plan.finish_shared_bytes, 256 * 4);
+  // Few columns leave threads for more rows; short reductions are not worth parts.
+  const GpuColumnReducePlan narrow = sums_by_column(64, 64, {3}).as_column_reduction();
+  EXPECT_EQ(narrow.block_columns, 8);
+  EXPECT_EQ(narrow.block_rows, 32);
+  EXPECT_EQ(narrow.parts, 1);
+  EXPECT_EQ(narrow.finish_shared_bytes, 0);
+  EXPECT_EQ(sums_by_column(4096, 768, {3}).in_fixed_order().as_column_reduction().parts, 1);
+}
+
+TEST(GpuColumnReducePlan, ElementsOnTheWayAreStored) {
+  const GpuColumnReducePlan plan = sums_by_column(8192, 768, {2, 3, 4}).as_column_reduction();
+  EXPECT_THAT(plan.elements, ElementsAre(0));
+  EXPECT_THAT(plan.reductions, ElementsAre(1, 2));
+  EXPECT_EQ(plan.lanes, 8);
+  EXPECT_EQ(plan.blocks_per_unit, 3);
+}
+
+TEST(GpuColumnReducePlan, MixedAxesAreCutApart) {
+  const Loop loop(R"(%0 = input "x" : f32[4, 8, 16, 64]
+%1 = reduce_sum(%0) {axes=[0, 2]} : f32[8, 64]
+return %1
+)",
+                  {1}, 64, 512);
+  const GpuColumnReducePlan plan = loop.as_column_reduction();
+  EXPECT_FALSE(plan.adjacent);
+  EXPECT_THAT(plan.axes, ElementsAre(LoopAxis{8, kGrid}, LoopAxis{4, kTeam}, LoopAxis{16, kTeam}, LoopAxis{16, kBlock},
+                                     LoopAxis{4, kLane}));
 }
 
 TEST(CpuLoopPlan, ElementsAreOneLoopThatAsksAhead) {
