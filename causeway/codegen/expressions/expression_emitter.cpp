@@ -116,7 +116,9 @@ std::string SymbolNames::text(const Dim& dim) {
     sum += (sum.empty() ? "" : " + ") + product;
   }
   if (dim.constant_term() != 0) sum += fmt::format(" + {}", dim.constant_term());
-  return sum.find(' ') != std::string::npos ? "(" + sum + ")" : sum;
+  const bool is_one_name = dim.terms().size() == 1 && dim.terms().front().coefficient == 1 &&
+                           dim.terms().front().symbols.size() == 1 && dim.constant_term() == 0;
+  return is_one_name ? sum : "(" + sum + ")";
 }
 
 std::string ExpressionEmitter::take_statements(int depth) {
@@ -240,7 +242,7 @@ std::optional<std::string> ExpressionEmitter::settled_comparison(const Node& nod
     condition = fmt::format("{} {} {}", last, symbol, other.name);
     text = fmt::format("settled || {} {} {}", inputs[0].name, symbol, inputs[1].name);
   }
-  settled_condition_ += (settled_condition_.empty() ? "" : " && ") + condition;
+  settled_condition_ = settled_condition_ ? *settled_condition_ + " && " + condition : condition;
   return text;
 }
 

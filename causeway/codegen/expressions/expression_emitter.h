@@ -51,8 +51,8 @@ class ExpressionEmitter : public ElementWalk {
   // for all lanes: less than it, or unequal to it. From now on such a comparison is written so that the constant
   // `settled`, which the caller defines before the lanes' loop, stands for that outcome.
   void set_settles_comparisons() { settles_comparisons_ = true; }
-  // What holds of vectors with that outcome in all comparisons written since the last call; empty if there were none.
-  std::string take_settled_condition() { return std::exchange(settled_condition_, {}); }
+  // What holds of vectors with that outcome in all comparisons written since the last call; nothing if there were none.
+  std::optional<std::string> take_settled_condition() { return std::exchange(settled_condition_, std::nullopt); }
 
   // Statements by the loop depth at which they belong, in order, each ending in a newline. The caller takes them out
   // when it writes the loop of that depth.
@@ -110,7 +110,7 @@ class ExpressionEmitter : public ElementWalk {
   bool settles_comparisons_ = false;
   std::map<WrittenVariable, Index> lane_positions_;  // of the first lane, by every lane's
   std::set<int> defined_variables_;                  // that are not loops' own
-  std::string settled_condition_;
+  std::optional<std::string> settled_condition_;
 };
 
 // C++ type in which an element of `dtype` is computed with: float, int32_t, int64_t, uint8_t or bool.

@@ -46,6 +46,11 @@ Index scale(const Index& a, const Dim& factor) {
   return result;
 }
 
+Dim coefficient(const Index& index, int variable) {
+  const auto term = std::ranges::find(index.terms, variable, &Index::Term::variable);
+  return term == index.terms.end() ? Dim(0) : term->coefficient;
+}
+
 bool known_non_negative(const Dim& value) {
   // With every symbol at least 1, a term is at least its coefficient: negative terms cannot be bounded from below.
   int64_t lower = value.constant_term();

@@ -48,6 +48,9 @@ inline Index shift(Index a, const Dim& by) {
   return a;
 }
 
+// The factor of the variable in the index; 0 where it is absent.
+Dim coefficient(const Index& index, int variable);
+
 // The index where the variable is 0, if it goes up by one with the variable.
 std::optional<Index> where_it_begins(const Index& index, int variable);
 

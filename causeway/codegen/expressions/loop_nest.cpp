@@ -64,7 +64,21 @@ LoopNest::LoopNest(const KernelInputs& inputs)
   std::erase_if(axes_, [](const Axis& axis) { return axis.is_row && axis.extent.is_constant(1); });
 }
 
-void LoopNest::plan() {
+LoopNest::LoopNest(const KernelInputs& inputs, const LoopPlan& plan) : LoopNest(inputs) {
+  axes_.clear();
+  for (const LoopAxis& axis : plan.axes) axes_.push_back({axis.extent, axis.is_row(), axis.is_lane()});
+}
+
+void LoopNest::describe(LoopPlan& plan) const {
+  for (size_t i = 0; i < request_.members.size(); ++i)
+    plan.members.push_back({role(request_.members[i]), phases_[i], request_.stores(request_.members[i])});
+  plan.loads = loads_;
+  plan.element = full_linear_;
+  plan.row = row_linear_;
+  plan.obstacle = obstacle_;
+}
+
+void LoopNest::cut_axes() {
   do {
     analyse();
   } while (cut_wanted_axis());
@@ -79,7 +93,7 @@ void LoopNest::analyse() {
 
 void LoopNest::want_split(int variable, const Dim& inner) {
   for (size_t i = 0; i < axes_.size(); ++i)
-    if (axis_variables_[i] == variable && !wanted_split_ && !axes_[i].is_lane &&
+    if (static_cast<int>(i) == variable && !wanted_split_ && !axes_[i].is_lane &&
         (axes_[i].is_row || !unaligned_columns_))
       wanted_split_ = {i, inner};
 }
@@ -111,9 +125,8 @@ void LoopNest::reset() {
   variables_.clear();
   member_variables_.clear();
   obstacle_.reset();
-  next_result_ = 0;
+  loads_.clear();
   wanted_split_.reset();
-  axis_variables_.clear();
   row_linear_ = Index::constant(0);
   column_linear_ = Index::constant(0);
   Dim row_stride(1), column_stride(1);
@@ -121,7 +134,6 @@ void LoopNest::reset() {
   int depth = kRowDepth;
   for (const Axis& axis : axes_) {
     if (!axis.is_row) depth = axis.is_lane ? kLaneDepth : has_lanes ? kRowDepth + 1 : depth + 1;
-    axis_variables_.push_back(static_cast<int>(variables_.size()));
     const char* prefix = axis.is_row ? "r" : axis.is_lane ? "e" : "c";
     variables_.push_back(
         {fmt::format("{}{}", prefix, variables_.size()), axis.extent, axis.is_row ? kRowDepth : depth});
@@ -129,11 +141,12 @@ void LoopNest::reset() {
   for (size_t i = axes_.size(); i-- > 0;) {
     Dim& stride = axes_[i].is_row ? row_stride : column_stride;
     Index& linear = axes_[i].is_row ? row_linear_ : column_linear_;
-    linear = add(linear, scale(Index::of(axis_variables_[i]), stride));
+    linear = add(linear, scale(Index::of(static_cast<int>(i)), stride));
     stride *= axes_[i].extent;
   }
   if (unaligned_columns_) {
-    column_linear_ = add(Index::of(axis_variables_[axes_.size() - 2]), Index::of(axis_variables_.back()));
+    const int lane = static_cast<int>(axes_.size()) - 1;
+    column_linear_ = add(Index::of(lane - 1), Index::of(lane));
     column_stride = *unaligned_columns_;
   }
   // Reductions keep the row axes apart from the columns; otherwise the axes are cut from one row-major range.
@@ -156,12 +169,11 @@ void LoopNest::walk_row_member(ElementWalk& walk, LoopVisitor& visitor, Value me
 }
 
 void LoopNest::name_sum(LoopVisitor& visitor, size_t position) {
-  const std::string name = fmt::format("s{}", next_result_++);
-  visitor.result(position, name);
-  member_variables_[request_.members[position]] = {{name, kRowDepth}, row_linear_};
+  member_variables_[request_.members[position]] = {{visitor.result(position), kRowDepth}, row_linear_};
 }
 
 void LoopNest::walk_phase(ElementWalk& walk, LoopVisitor& visitor, int phase, bool name_sums) {
+  phase_ = phase;
   const std::vector<Value>& members = request_.members;
   for (size_t i = 0; i < members.size(); ++i)
     if (phases_[i] == phase && role(members[i]) == Role::kRow) walk_row_member(walk, visitor, members[i]);

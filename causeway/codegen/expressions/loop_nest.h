@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "causeway/codegen/expressions/element_walk.h"
+#include "causeway/codegen/expressions/loop_plan.h"
 #include "causeway/codegen/kernel_writers.h"
 
 namespace causeway::codegen {
@@ -30,8 +31,8 @@ class LoopVisitor {
   virtual void row_summand(size_t position, const ElementValue& value) {}
   // The pass over the columns is complete. What only exists inside of it is forgotten next.
   virtual void end_pass() {}
-  // The sum is from here on known by this name.
-  virtual void result(size_t position, const std::string& name) {}
+  // The sum is complete. The name by which it is known from here on.
+  virtual std::string result(size_t position) { return {}; }
 };
 
 // The phase in which each member of a loop is computed, by its position.
@@ -50,23 +51,27 @@ class LoopNest : public ReadContext {
     bool is_lane = false;
   };
 
-  // An element for each position or each row, a reduction of each row, a sum over all rows for each column.
-  enum class Role { kFull, kRow, kReduction, kRowSum };
+  using Role = LoopRole;
 
+  // To be planned, and as planned.
   explicit LoopNest(const KernelInputs& inputs);
+  LoopNest(const KernelInputs& inputs, const LoopPlan& plan);
 
   // Cuts axes until index arithmetic need not divide, as far as that is possible.
-  void plan();
-  // After plan() or a walk: why the nest cannot be written.
+  void cut_axes();
+  // After cut_axes(): all of the plan but its axes.
+  void describe(LoopPlan& plan) const;
+  // After a walk: why the nest cannot be written.
   const std::optional<Obstacle>& obstacle() const { return obstacle_; }
 
   // Forgets everything but the axes. To be called before each walk.
-  virtual void reset();
+  void reset();
   // Stops early when an axis is to be cut.
   virtual void walk(ElementWalk& walk, LoopVisitor& visitor);
 
   bool is_stored(Value value) override;
   std::optional<ElementValue> variable(Value value, const Index& linear) override;
+  void note_load(Value value, const Index& linear) override { loads_.push_back({phase_, value, linear}); }
   void want_split(int variable, const Dim& inner) override;
 
   bool has_reductions() const { return has_reductions_; }
@@ -74,10 +79,7 @@ class LoopNest : public ReadContext {
   Role role(Value member) const;
   bool wants_split() const { return wanted_split_.has_value(); }
   const std::vector<Axis>& axes() const { return axes_; }
-  const std::string& axis_name(size_t axis) const {
-    return variables_[static_cast<size_t>(axis_variables_[axis])].name;
-  }
-  int axis_variable(size_t axis) const { return axis_variables_[axis]; }
+  const std::string& axis_name(size_t axis) const { return variables_[axis].name; }
   // Row-major positions in terms of the axes: of the row, and of the element.
   const Index& row_linear() const { return row_linear_; }
   const Index& full_linear() const { return full_linear_; }
@@ -90,6 +92,8 @@ class LoopNest : public ReadContext {
   bool cut_wanted_axis();
   // The phases in which members are computed, by their position.
   const std::vector<int>& phases() const { return phases_; }
+  // What the last walk has read, in order.
+  const std::vector<LoopLoad>& loads() const { return loads_; }
   // One pass over the columns, its sums named unless they are parts of sums.
   void walk_phase(ElementWalk& walk, LoopVisitor& visitor, int phase, bool name_sums);
   void walk_row_member(ElementWalk& walk, LoopVisitor& visitor, Value member);
@@ -100,8 +104,7 @@ class LoopNest : public ReadContext {
   const MaterializedValues& materialized_;
   const KernelRequest& request_;
   std::vector<Axis> axes_;
-  std::vector<int> axis_variables_;
-  IndexVariables variables_;
+  IndexVariables variables_;  // those of the axes come first
   // When set, the column axis counts elements and not vectors of lanes: rows of this many elements, which need not be a
   // multiple of the lanes.
   std::optional<Dim> unaligned_columns_;
@@ -120,8 +123,9 @@ class LoopNest : public ReadContext {
 
   bool has_reductions_ = false, has_row_sums_ = false;
   std::vector<int> phases_;
+  int phase_ = 0;  // that the walk is in
+  std::vector<LoopLoad> loads_;
   Index row_linear_, column_linear_, full_linear_;
-  int next_result_ = 0;
 };
 
 }  // namespace causeway::codegen

@@ -18,7 +18,7 @@ constexpr int kScanElements = 4;  // of one thread in one step of a scan
 class GpuAxisWriter : public KernelWriter {
  public:
   explicit GpuAxisWriter(const KernelInputs& inputs)
-      : KernelWriter(inputs), index_type_(gpu_index_type(graph_, materialized_, request_)) {}
+      : KernelWriter(inputs), index_type_(compute_type(gpu_index_type(graph_, materialized_, request_))) {}
 
   GeneratedKernel write_along_axis() {
     const Value member = request_.members.front();

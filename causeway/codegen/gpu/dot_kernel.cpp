@@ -111,8 +111,8 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
     declare_size("k", mainloop.k, members, initialisation);
     if (problem.scales != GpuGemmScales::kNone) {
       const Node& node = graph_.node(request_.members.front());
-      declare_scales("a", node.inputs[2], problem.m, members, initialisation);
-      declare_scales("b", node.inputs[3], problem.n, members, initialisation);
+      declare_scales("A", "a", node.inputs[2], problem.m, members, initialisation);
+      declare_scales("B", "b", node.inputs[3], problem.n, members, initialisation);
     }
     members += plan_text(plan);
     std::string operands = operand_struct("A", "a", mainloop.a, mainloop, initialisation);
@@ -224,16 +224,16 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
   }
 
   // Of an operand's blocks, as gemm.h asks for them.
-  void declare_scales(const std::string& operand, Value scales, const Dim& lines, std::string& members,
-                      std::string& initialisation) {
+  void declare_scales(const std::string& type, const std::string& name, Value scales, const Dim& lines,
+                      std::string& members, std::string& initialisation) {
     const Dim& in_block = graph_.shape(scales)[1];
-    declare_size(operand + "_scale_count", in_block, members, initialisation);
+    declare_size(name + "_scale_count", in_block, members, initialisation);
     members += fmt::format(
         "const float* {0}_scales;\nstatic constexpr int k{1}LinesOfScale = {2};\n"
         "CAUSEWAY_INLINE const float* {0}_scale(int64_t line, int64_t block) const {{\n"
         "return {0}_scales + block * {0}_scale_count + line / k{1}LinesOfScale;\n}}\n",
-        operand, operand == "a" ? "A" : "B", in_block == lines ? 1 : kScaledBlock);
-    initialisation += fmt::format("{}_scales = {};\n", operand, pointer(scales));
+        name, type, in_block == lines ? 1 : kScaledBlock);
+    initialisation += fmt::format("{}_scales = {};\n", name, pointer(scales));
   }
 
   std::string operand_struct(const std::string& type, const std::string& name, const GpuGemmOperand& operand,
@@ -255,7 +255,7 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
     // As an argument, so that the parts of one tensor share a kernel.
     const std::string offset = operand.offset.is_constant(0) ? "" : " + " + size_argument(operand.offset);
     const std::string data =
-        name == "a" && computes_rows()
+        &operand == &mainloop.a && computes_rows()
             ? fmt::format("reinterpret_cast<const {}*>(shared_memory() + {})", element, kSkinnyGemmSumsOfRows)
         : is_reinterpreted(mainloop.type)
             ? fmt::format("reinterpret_cast<const {}*>({})", element, pointer(operand.value))

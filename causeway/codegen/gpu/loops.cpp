@@ -29,7 +29,7 @@ std::set<Value> cone(const Graph& graph, const MaterializedValues& materialized,
 
 }  // namespace
 
-std::string gpu_index_type(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request) {
+DType gpu_index_type(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request) {
   // Loops may step over the end by what a launch covers at once.
   constexpr int64_t kMost = (int64_t{1} << 31) - (int64_t{1} << 22);
   const std::set<Value> values = cone(graph, materialized, request);
@@ -37,7 +37,7 @@ std::string gpu_index_type(const Graph& graph, const MaterializedValues& materia
     const Dim count = element_count(graph.shape(value));
     return count.is_constant() && count.constant() < kMost;
   });
-  return fits ? "int32_t" : "int64_t";
+  return fits ? DType::kI32 : DType::kI64;
 }
 
 int gpu_lanes(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
@@ -69,15 +69,17 @@ int gpu_lanes(const Graph& graph, const MaterializedValues& materialized, const 
   return lanes;
 }
 
-GpuAccumulator::GpuAccumulator(Op op, DType dtype)
-    : type(compute_type(dtype)), initial("0"), operation("SumOf"), dtype_(dtype) {
-  if (op == Op::kReduceSum) return;
-  operation = "LargerOf";
-  initial = is_float(dtype) ? "-__builtin_inff()" : fmt::format("lowest_value<{}>()", type);
+std::string GpuAccumulator::type() const { return compute_type(dtype_); }
+
+std::string GpuAccumulator::initial() const {
+  if (op_ == Op::kReduceSum) return "0";
+  return is_float(dtype_) ? "-__builtin_inff()" : fmt::format("lowest_value<{}>()", type());
 }
 
+std::string GpuAccumulator::operation() const { return op_ == Op::kReduceSum ? "SumOf" : "LargerOf"; }
+
 std::string GpuAccumulator::take(const std::string& name, const std::string& value) const {
-  return fmt::format("{0} = {1}()({0}, {2});\n", name, operation, value);
+  return fmt::format("{0} = {1}()({0}, {2});\n", name, operation(), value);
 }
 
 std::string GpuAccumulator::result(const std::string& value) const { return rounded(dtype_, value); }
@@ -96,13 +98,13 @@ std::string gpu_add_parts(const GpuPartsLaunch& launch, const std::string& index
   for (size_t i = 0; i < sums.size(); ++i) {
     const GpuAccumulator sum(sums[i].op, sums[i].dtype);
     const std::string name = fmt::format("sum{}", i);
-    initial += fmt::format("{0} {1}[1] = {{{2}}};\n", sum.type, name, sum.initial);
-    taken +=
-        fmt::format("{{\nconst {0} partial = counts ? partials[({1} + part) * {2} + result] : {3};\n{4}}}\n", sum.type,
-                    static_cast<int64_t>(i) * parts, count, sum.initial, sum.take(name + "[0]", "partial"));
+    initial += fmt::format("{0} {1}[1] = {{{2}}};\n", sum.type(), name, sum.initial());
+    taken += fmt::format("{{\nconst {0} partial = counts ? partials[({1} + part) * {2} + result] : {3};\n{4}}}\n",
+                         sum.type(), static_cast<int64_t>(i) * parts, count, sum.initial(),
+                         sum.take(name + "[0]", "partial"));
     results += fmt::format(
         "reduce_rows<{0}, {1}, 1>({2}, {3}());\nif (thread_index() < {0} && place < {4}) {5}[place] = {6};\n", width,
-        rows, name, sum.operation, count, sums[i].result, to_storage(sums[i].dtype, sum.result(name + "[0]")));
+        rows, name, sum.operation(), count, sums[i].result, to_storage(sums[i].dtype, sum.result(name + "[0]")));
   }
   body += initial;
   body += fmt::format(

@@ -16,9 +16,9 @@ constexpr int kLoopThreads = 256;  // of a block
 // Depths of loop variables: those of a thread, of the elements that it walks, and of neighbours side by side.
 constexpr int kThreadDepth = 1, kElementDepth = 2, kLaneDepth = 3;
 
-// "int32_t" when no tensor that the request reads, writes or passes through has 2^31 elements or more (64-bit division
-// is slow on GPUs); "int64_t" otherwise, or when sizes are not known.
-std::string gpu_index_type(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request);
+// The type of indices: i32 when no tensor that the request reads, writes or passes through has 2^31 elements or more
+// (64-bit division is slow on GPUs); i64 otherwise, or when sizes are not known.
+DType gpu_index_type(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request);
 
 // How many neighbouring elements a thread computes so that the narrowest, or the widest, of the large tensors is
 // accessed 16 bytes at a time: 8, 4 or 2, or 1 where `extent`, the contiguous range to cut, is no multiple. `count` is
@@ -32,19 +32,20 @@ std::string gpu_axis_variables(const std::string& type, const std::string& runni
                                const std::vector<std::pair<std::string, std::string>>& axes);
 
 // A sum or maximum under way, in kernel text.
-struct GpuAccumulator {
-  GpuAccumulator(Op op, DType dtype);
+class GpuAccumulator {
+ public:
+  GpuAccumulator(Op op, DType dtype) : op_(op), dtype_(dtype) {}
 
-  std::string type;       // of the variable
-  std::string initial;    // its value before the first element
-  std::string operation;  // SumOf or LargerOf (kernels/gpu/reduce.h)
-
+  std::string type() const;       // of the variable
+  std::string initial() const;    // its value before the first element
+  std::string operation() const;  // SumOf or LargerOf (kernels/gpu/reduce.h)
   // A statement that takes in an element of the reduction's input, or another accumulator's value.
   std::string take(const std::string& name, const std::string& value) const;
   // The reduction's result, rounded to its dtype, in the type it is computed with.
   std::string result(const std::string& value) const;
 
  private:
+  Op op_;
   DType dtype_;
 };
 

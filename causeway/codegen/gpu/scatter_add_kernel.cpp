@@ -21,7 +21,7 @@ class GpuScatterAddWriter : public KernelWriter {
  public:
   explicit GpuScatterAddWriter(const KernelInputs& inputs)
       : KernelWriter(inputs),
-        index_type_(gpu_index_type(graph_, materialized_, request_)),
+        index_dtype_(gpu_index_type(graph_, materialized_, request_)),
         member_(request_.members.front()),
         node_(graph_.node(member_)) {
     const Shape& shape = graph_.shape(node_.inputs[0]);
@@ -31,7 +31,8 @@ class GpuScatterAddWriter : public KernelWriter {
     inner_ = element_count(Shape(shape.begin() + axis + 1, shape.end()));
     updates_ = element_count(graph_.shape(node_.inputs[1]));
     // A block's chunk may reach beyond the last update by its own length.
-    if (!updates_.is_constant() || updates_.constant() > kMostShortUpdates) index_type_ = "int64_t";
+    if (!updates_.is_constant() || updates_.constant() > kMostShortUpdates) index_dtype_ = DType::kI64;
+    index_type_ = compute_type(index_dtype_);
     lanes_ = gpu_lanes(graph_, materialized_, request_, outer_ * rows_ * inner_, inner_);
     vectors_ = *inner_.divide_exactly(lanes_);
     if (vectors_.is_constant() && vectors_.constant() < kMostColumns)
@@ -63,6 +64,7 @@ class GpuScatterAddWriter : public KernelWriter {
       int threads, shared_bytes;
       std::string body;
       SizeFunction tasks;
+      bool has_lists = true;
     };
     const int passes = rows_.is_constant() ? sort_passes(rows_.constant()) : kSortMostPasses;
     // All pointers and sizes are known once every body is written.
@@ -70,7 +72,8 @@ class GpuScatterAddWriter : public KernelWriter {
     functions.push_back({"kernel", kLoopThreads, 0, base_text(),
                          [count = outer_ * rows_ * inner_, lanes = lanes_](const SymbolBindings& bindings) {
                            return divide_up(count.evaluate(bindings), int64_t{lanes} * kLoopThreads * kBaseVectors);
-                         }});
+                         },
+                         false});
     for (int pass = 0; pass < passes; ++pass) {
       const SizeFunction blocks = [rows = rows_, updates = updates_, pass](const SymbolBindings& bindings) {
         return pass < sort_passes(rows.evaluate(bindings)) ? sort_blocks(updates.evaluate(bindings)) : 0;
@@ -93,7 +96,7 @@ class GpuScatterAddWriter : public KernelWriter {
     const std::string open = open_text();
     std::string source = "#include \"causeway/kernels/gpu/scatter_add.h\"\n";
     for (const Function& function : functions)
-      source += gpu_kernel(function.name, function.threads) + prologue() + (function.name == "kernel" ? "" : open) +
+      source += gpu_kernel(function.name, function.threads) + prologue() + (function.has_lists ? open : "") +
                 function.body + "}\n";
     GeneratedKernel kernel = finish(std::move(source));
     for (const Function& function : functions)
@@ -111,7 +114,7 @@ class GpuScatterAddWriter : public KernelWriter {
   }
 
   std::string type() const { return compute_type(graph_.dtype(member_)); }
-  int64_t index_bytes() const { return index_type_ == "int64_t" ? 8 : 4; }
+  int64_t index_bytes() const { return static_cast<int64_t>(size_bytes(index_dtype_)); }
   // Of type().
   int64_t element_bytes() const {
     return std::max<int64_t>(4, static_cast<int64_t>(size_bytes(graph_.dtype(member_))));
@@ -317,6 +320,7 @@ class GpuScatterAddWriter : public KernelWriter {
            fmt::format("add_partial_sums<{}, {}>(updates, window, rows, keys, partials, store_row);\n", lanes_, type());
   }
 
+  DType index_dtype_;  // of indices, and its text
   std::string index_type_;
   Value member_;
   const Node& node_;

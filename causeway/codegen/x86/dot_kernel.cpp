@@ -41,10 +41,10 @@ class DotWriter : public ProblemWriter {
 
     std::string functions;
     bool a_contiguous_in_k = false, b_contiguous_in_k = false;
-    functions += operand("a", "m", "int64_t batch_index, int64_t m_index, int64_t k_index", m, node.inputs[0],
+    functions += operand("A", "a", "m", "int64_t batch_index, int64_t m_index, int64_t k_index", m, node.inputs[0],
                          !node.attributes.transpose_a, blocks.path == GemmPath::kSkinnySwapped || blocks.matrix_tiles,
                          a_contiguous_in_k);
-    functions += operand("b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
+    functions += operand("B", "b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
                          node.attributes.transpose_b, blocks.path == GemmPath::kSkinny || blocks.matrix_tiles,
                          b_contiguous_in_k);
     functions += epilogue(blocks);
@@ -96,24 +96,25 @@ class DotWriter : public ProblemWriter {
  private:
   // With `fetched` also where an element lies that is computed from one in memory, to be fetched beforehand, and how
   // many of them a line of the cache has.
-  std::string operand(const std::string& name, const std::string& row_name, const std::string& parameters,
-                      const Dim& rows, Value value, bool k_last, bool fetched, bool& contiguous_in_k) {
+  std::string operand(const std::string& type, const std::string& name, const std::string& row_name,
+                      const std::string& parameters, const Dim& rows, Value value, bool k_last, bool fetched,
+                      bool& contiguous_in_k) {
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
     const GemmNest::OperandElement element = nest_.walk_operand(emitter, value, row_name + "_index", rows, k_last);
     contiguous_in_k = element.contiguous_in_k;
+    const bool prefetches = fetched && element.only_read;
     std::string prefetch;
-    if (fetched && element.only_read)
+    if (prefetches)
       prefetch = fmt::format("__builtin_prefetch({} + {}, 0, 2);\n", pointer(element.only_read->first),
                              emitter.index_text(element.only_read->second));
     const std::string statements = body(emitter);
     std::string functions = fmt::format("CAUSEWAY_INLINE float load_{}({}) const {{\n{}return {};\n}}\n", name,
                                         parameters, statements, element.value.name);
     // What the index does not need is left out by the compiler.
-    if (!prefetch.empty())
-      functions +=
-          fmt::format("static constexpr int64_t k{}Line = {};\nCAUSEWAY_INLINE void prefetch_{}({}) const {{\n{}{}}}\n",
-                      name == "a" ? "A" : "B", 64 / size_bytes(graph_.dtype(element.only_read->first)), name,
-                      parameters, statements, prefetch);
+    if (prefetches)
+      functions += fmt::format(
+          "static constexpr int64_t k{}Line = {};\nCAUSEWAY_INLINE void prefetch_{}({}) const {{\n{}{}}}\n", type,
+          64 / size_bytes(graph_.dtype(element.only_read->first)), name, parameters, statements, prefetch);
     return functions;
   }
 
@@ -127,12 +128,14 @@ class DotWriter : public ProblemWriter {
     loads_.clear();
     const std::string index = emitter.index_text(nest_.result_linear());
     std::string stores, prefetches;
+    bool reads_result_places = false;
     nest_.walk_result(emitter, [&](size_t position, const ElementValue& value) {
       stores += store_rounded(request_.members[position], index, value.name);
     });
     for (const auto& [value, linear] : loads_) {
       constexpr int64_t kLine = 64;
-      if (emitter.index_text(linear) != index) continue;
+      if (!(linear == nest_.result_linear())) continue;
+      reads_result_places = true;
       const auto columns = kLine / static_cast<int64_t>(size_bytes(graph_.dtype(value)));
       for (int64_t column = 0; column < blocks.tile_columns; column += columns)
         prefetches += fmt::format("__builtin_prefetch({} + {} + {}, 0, 3);\n", pointer(value), index, column);
@@ -140,7 +143,7 @@ class DotWriter : public ProblemWriter {
     std::string functions =
         "CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, float value) const {\n" +
         fmt::format("const float result = {};\n", sum) + body(emitter) + stores + "}\n";
-    if (blocks.matrix_tiles && !prefetches.empty())
+    if (blocks.matrix_tiles && reads_result_places)
       functions +=
           "CAUSEWAY_INLINE void prefetch_epilogue(int64_t batch_index, int64_t m_index, int64_t n_index) const {\n" +
           prefetches + "}\n";
