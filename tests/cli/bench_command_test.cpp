@@ -195,6 +195,7 @@ TEST_F(BenchCommandTest, AShippedModelStartsToo) {
 
 TEST_F(BenchCommandTest, ABuildIsTimed) {
   std::filesystem::create_directories(directory_ / "sources");
+  std::filesystem::copy(CAUSEWAY_SOURCE_DIR "/CMakePresets.json", directory_ / "sources");
   write_file_atomically(directory_ / "sources/CMakeLists.txt",
                         std::string_view("cmake_minimum_required(VERSION 3.25)\nproject(small LANGUAGES C)\n"
                                          "add_executable(causeway_program main.c)\n"));
