@@ -12,7 +12,7 @@ namespace causeway::codegen {
 namespace {
 
 // Slices of two stages: while one is read the next is written, and the barrier at the head of each turn is all there is
-// between them. That nothing is under way where the loop is entered makes clang 19 forget the way back.
+// between them. That nothing is under way where the loop is entered makes clang 22 forget the way back.
 constexpr char kStages[] = R"(
 #include "causeway/kernels/gpu/intrinsics.h"
 CAUSEWAY_KERNEL(stages, 256, 1, 2, 1, 1) {

@@ -12,9 +12,9 @@ class Module;
 
 namespace causeway::codegen {
 
-// Kernels carry annotate("causeway_launch_bounds THREADS BLOCKS"): NVPTX takes it as metadata, AMDGPU as attributes.
-// The kernels' by-value arguments become grid constants on NVPTX, so that the address of a tensor map inside can be
-// taken.
+// Kernels carry annotate("causeway_launch_bounds THREADS BLOCKS"): each back end takes it as attributes of its
+// own. The kernels' by-value arguments become grid constants on NVPTX, so that the address of a tensor map inside can
+// be taken.
 void apply_launch_bounds(llvm::Module& module);
 
 // Says of asm text without side effects that it comes to an end: loads before and after it may then be merged.

@@ -16,7 +16,7 @@ CAUSEWAY_INLINE int block_count() {
   const auto* words = (const __attribute__((address_space(4))) uint32_t*)__builtin_amdgcn_dispatch_ptr();
   return static_cast<int>(words[3] / (words[1] & 0xffff));
 }
-// The barrier as the compiler makes it: at the head of some loops clang 19 leaves the fence's wait out.
+// The barrier as the compiler makes it: at the head of some loops clang 22 leaves the fence's wait out.
 CAUSEWAY_INLINE void fenced_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();

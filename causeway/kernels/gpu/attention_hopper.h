@@ -418,7 +418,7 @@ class Forward {
       if (line < p.query_length && lane_index() % 4 == 0)
         p.store_lse(b, h, line, (maximum[slot] + fast_log2(all)) * kLn2);
     }
-    store_lines<P, kLinesOfBlock<P>>(output, inverse, queries, group_, [&](int line, int d, const float(&values)[8]) {
+    store_lines<P, kLinesOfBlock<P>>(output, inverse, queries, group_, [&](int line, int d, const float (&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_out(b, h, first_line_ + line, d + e, values[e]);

@@ -362,7 +362,7 @@ class QueryGradient : GradientGroup<P> {
     // Results take the place of this warpgroup's queries, which its last MMAs have read.
     named_barrier(1 + group_, 128);
     const float factors[2] = {p.scale, p.scale};
-    store_lines<P, kLines>(sums, factors, own[0], group_, [&](int line, int d, const float(&values)[8]) {
+    store_lines<P, kLines>(sums, factors, own[0], group_, [&](int line, int d, const float (&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_dq(b_, head_, first_line_ + line, d + e, values[e]);
@@ -495,7 +495,7 @@ class KeyGradient : GradientGroup<P> {
       // Queries past the end have weights of 0, and keys past the end are not stored.
       const bool inside = query + kOthers <= p.query_length && first_line_ + 64 <= p.key_length;
       const bool masked = this->masked();
-      const float(&statistics)[2][kOthers] = shared_.statistics[ring_.stage];
+      const float (&statistics)[2][kOthers] = shared_.statistics[ring_.stage];
       if constexpr (!kBeside) {
         warpgroup_wait<0>();
         if ((P::kHasScore || masked) && !inside) {
@@ -539,7 +539,7 @@ class KeyGradient : GradientGroup<P> {
     const int32_t head = shared_.tasks[this->own_.stage].head;
     if constexpr (kForKeys) {
       const float factors[2] = {p.scale, p.scale};
-      store_lines<P, kLines>(dk, factors, own[0], group_, [&](int line, int d, const float(&values)[8]) {
+      store_lines<P, kLines>(dk, factors, own[0], group_, [&](int line, int d, const float (&values)[8]) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
         for (int e = 0; e < 8; ++e) p.store_dk(b_, head, first_line_ + line, d + e, values[e]);
@@ -547,7 +547,7 @@ class KeyGradient : GradientGroup<P> {
     }
     if constexpr (kForValues) {
       const float factors[2] = {1.0f, 1.0f};
-      store_lines<P, kLines>(dv, factors, own[1], group_, [&](int line, int d, const float(&values)[8]) {
+      store_lines<P, kLines>(dv, factors, own[1], group_, [&](int line, int d, const float (&values)[8]) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
         for (int e = 0; e < 8; ++e) p.store_dv(b_, head, first_line_ + line, d + e, values[e]);

@@ -165,12 +165,12 @@ class JointGradient {
     named_barrier(kJoin, 128 * P::kTile.groups);
     const int32_t head = shared_.tasks[own_.stage].head;
     const float scales[2] = {p.scale, p.scale}, ones[2] = {1.0f, 1.0f};
-    store_lines<P, kLines>(dk, scales, own[0], group_, [&](int line, int d, const float(&values)[8]) {
+    store_lines<P, kLines>(dk, scales, own[0], group_, [&](int line, int d, const float (&values)[8]) {
       if (first_line() + line >= p.key_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_dk(b_, head, first_line() + line, d + e, values[e]);
     });
-    store_lines<P, kLines>(dv, ones, own[1], group_, [&](int line, int d, const float(&values)[8]) {
+    store_lines<P, kLines>(dv, ones, own[1], group_, [&](int line, int d, const float (&values)[8]) {
       if (first_line() + line >= p.key_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_dv(b_, head, first_line() + line, d + e, values[e]);
@@ -190,7 +190,7 @@ class JointGradient {
       T* queries = shared_.others[ring_.stage][0];
       T* out_gradients = shared_.others[ring_.stage][1];
       multiply_weight_gradients(dweights, own);
-      const float(&statistics)[2][kOthers] = shared_.statistics[ring_.stage];
+      const float (&statistics)[2][kOthers] = shared_.statistics[ring_.stage];
       const int32_t query = note_.tile.first, line = first_line() + warpgroup_row(0);
       // Keys past the end lie there as zeros, whose weights need not be finite.
       const bool inside = query + kOthers <= p.query_length && first_line() + 64 <= p.key_length;
@@ -401,7 +401,7 @@ CAUSEWAY_INLINE void hopper_attention_finish_queries(const P& p, int task) {
   }
   const float factors[2] = {p.scale, p.scale};
   store_lines<P, 64>(sums, factors, reinterpret_cast<T*>(shared_memory()), 0,
-                     [&](int line, int d, const float(&values)[8]) {
+                     [&](int line, int d, const float (&values)[8]) {
                        if (query + line >= p.query_length) return;
 #pragma clang loop unroll(full)
                        for (int e = 0; e < 8; ++e) p.store_dq(b, head, query + line, d + e, values[e]);
