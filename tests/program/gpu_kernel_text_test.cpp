@@ -135,9 +135,9 @@ return %1
   EXPECT_EQ(occurrences(ptx, "cvt.rn.satfinite.e4m3x2.f32"), 8u) << ptx;
   EXPECT_EQ(occurrences(ptx, "e4m3x2"), 8u) << ptx;
   EXPECT_EQ(occurrences(ptx, "ld.global"), 2u) << ptx;
-  EXPECT_EQ(occurrences(ptx, "ld.global.v4.f32"), 2u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "ld.global.v4.b32"), 2u) << ptx;
   EXPECT_EQ(occurrences(ptx, "st.global"), 1u) << ptx;
-  EXPECT_EQ(occurrences(ptx, "st.global.v2.u32"), 1u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "st.global.v2.b32"), 1u) << ptx;
   const Target older = gpu_target("sm_80");
   EXPECT_THAT(codegen::compile_module(kernels(text, older)[0].source, older), Not(HasSubstr("e4m3x2")));
 }
@@ -160,10 +160,10 @@ return %1
 )")[0]
                                                       .source,
                                                   gpu_target("sm_90a"));
-  EXPECT_EQ(occurrences(ptx, "ld.global.v4.u32"), 4u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "ld.global.v4.b32"), 4u) << ptx;
   EXPECT_LT(ptx.rfind("ld.global"), ptx.find("st.shared")) << ptx;
   EXPECT_EQ(occurrences(ptx, "st.global"), 4u) << ptx;
-  EXPECT_EQ(occurrences(ptx, "st.global.v4.u32"), 4u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "st.global.v4.b32"), 4u) << ptx;
 }
 
 // Two loops read a product of three tensors, which takes two bytes in bf16 and four in f32.

@@ -232,6 +232,7 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
     }
     apply_launch_bounds(*state->module);
     mark_pure_asm(*state->module);
+    compiler.getCodeGenOpts().PassBuilderCallbacks.emplace_back(add_gpu_passes);
   } else {
     export_kernels(*state->module);
   }

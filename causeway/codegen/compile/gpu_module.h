@@ -8,6 +8,7 @@
 
 namespace llvm {
 class Module;
+class PassBuilder;
 }
 
 namespace causeway::codegen {
@@ -19,6 +20,11 @@ void apply_launch_bounds(llvm::Module& module);
 
 // Says of asm text without side effects that it comes to an end: loads before and after it may then be merged.
 void mark_pure_asm(llvm::Module& module);
+
+// Joins neighbouring loads and stores before later passes of LLVM move them apart: an IR pass, after those that find what
+// it goes by, the alignment that each load and store states and addresses that differ by a constant. LLVM 22's own, in
+// the back end, joins fewer than LLVM 19's.
+void add_gpu_passes(llvm::PassBuilder& builder);
 
 // Names the first function or intrinsic that the module calls and no GPU has; empty when there is none. The back end
 // would end the process.
