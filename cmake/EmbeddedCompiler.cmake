@@ -4,8 +4,10 @@
 # runtime brings an LLVM of its own into the process.
 
 # The LLVM of the compiler that builds the program (CMakePresets.json): kernel text and C++ are read alike.
-string(REGEX MATCH "^[0-9]+" CAUSEWAY_LLVM_VERSION ${CMAKE_CXX_COMPILER_VERSION})
-find_program(CAUSEWAY_LLVM_CONFIG NAMES llvm-config-${CAUSEWAY_LLVM_VERSION} REQUIRED)
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang" OR NOT CMAKE_CXX_COMPILER_VERSION MATCHES "^22\\.")
+  message(FATAL_ERROR "Causeway is built with clang 22, which is also embedded: cmake --preset clang")
+endif()
+find_program(CAUSEWAY_LLVM_CONFIG NAMES llvm-config-22 REQUIRED)
 
 set(CAUSEWAY_LLVM_COMPONENTS x86 nvptx amdgpu passes lto dtlto option coverage frontenddriver frontendopenmp frontendhlsl)
 set(CAUSEWAY_CLANG_LIBRARIES clangFrontend clangCodeGen clangDriver clangSerialization clangParse clangSema
@@ -14,7 +16,7 @@ set(CAUSEWAY_CLANG_LIBRARIES clangFrontend clangCodeGen clangDriver clangSeriali
 
 # The only sources that include LLVM's headers; LLVM is built without RTTI and they must match.
 set(CAUSEWAY_LLVM_SOURCES causeway/codegen/checks/gcn_disassembly.cpp causeway/codegen/compile/embedded_clang.cpp
-  causeway/codegen/compile/gpu_module.cpp)
+  causeway/codegen/compile/gpu_module.cpp causeway/codegen/compile/gpu_passes.cpp)
 
 function(causeway_link_embedded_compiler target)
   execute_process(COMMAND ${CAUSEWAY_LLVM_CONFIG} --includedir OUTPUT_VARIABLE include_directory

@@ -1,5 +1,5 @@
 # causeway_check_kernel_syntax(TARGET): before TARGET is built, kernel text is parsed as the embedded compiler takes it
-# (the arguments are those of causeway/codegen/compile/compiler.cpp), for each architecture and for the emulator of each,
+# (the arguments are those of causeway/codegen/compile/compiler.cpp that parsing goes by), for each architecture and for the emulator of each,
 # so that a mistake shows before a kernel that includes it is generated. Templates are parsed and not instantiated: what
 # they are instantiated with is generated (tests/kernels/).
 

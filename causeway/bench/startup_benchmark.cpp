@@ -159,9 +159,9 @@ std::string program_size(const std::filesystem::path& program) {
 }
 
 void check_sources(const std::filesystem::path& sources) {
-  if (!std::filesystem::exists(sources / "CMakeLists.txt"))
+  if (!std::filesystem::exists(sources / "CMakeLists.txt") || !std::filesystem::exists(sources / "CMakePresets.json"))
     throw Error(ErrorKind::kNotFound, "there are no sources to build", sources.string(),
-                "Give the directory of the repository, the one with CMakeLists.txt.");
+                "Give the directory of the repository, the one with CMakeLists.txt and CMakePresets.json.");
 }
 
 Measurement run_build(const std::filesystem::path& sources) {

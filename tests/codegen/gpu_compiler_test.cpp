@@ -45,6 +45,56 @@ TEST(GpuCompiler, WritesPtxThatDriversOfCuda12Read) {
   EXPECT_THAT(compile_module(kKernel, gpu_target("sm_80")), HasSubstr(".target sm_80"));
 }
 
+size_t occurrences(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// The first index is extended to 64 bits as one that is not negative, the others as signed ones.
+TEST(GpuCompiler, NeighboursAreLoadedTogetherWhateverTheirIndicesWereExtendedBy) {
+  const std::string text = R"(
+#include "causeway/kernels/gpu/intrinsics.h"
+CAUSEWAY_KERNEL(kernel, 256, 1, 2, 0, 0) {
+  const auto* x = static_cast<const float*>(__builtin_assume_aligned(global_pointer<const float>(buffers[0]), 16));
+  auto* y = global_pointer<int32_t>(buffers[1]);
+  const int32_t first = (static_cast<int32_t>(task) * 256 + thread_index()) * 8;
+  int32_t bits = 0;
+#pragma clang loop unroll(full)
+  for (int e = 0; e < 8; ++e) {
+    int32_t rounded = 0;
+    asm("cvt.rni.s32.f32 %0, %1;" : "=r"(rounded) : "f"(x[first + e]));
+    bits = bits * 3 + rounded;
+  }
+  y[task * 256 + thread_index()] = bits;
+}
+)";
+  for (const char* processor : {"sm_80", "sm_90a"}) {
+    const std::string ptx = compile_module(text, gpu_target(processor));
+    EXPECT_EQ(occurrences(ptx, "ld.global.v4.b32"), 2u) << ptx;
+    EXPECT_EQ(occurrences(ptx, "ld.global"), 2u) << ptx;
+  }
+}
+
+// From an address that is known only once it is known to be of shared memory.
+TEST(GpuCompiler, NeighboursInSharedMemoryAreLoadedTogether) {
+  const std::string text = R"(
+#include "causeway/kernels/gpu/intrinsics.h"
+CAUSEWAY_KERNEL(kernel, 256, 1, 1, 0, 0) {
+  auto* y = global_pointer<uint32_t>(buffers[0]);
+  const auto* row = reinterpret_cast<const uint16_t*>(shared_memory() + 256);
+  block_barrier();
+  uint32_t sum = 0;
+#pragma clang loop unroll(full)
+  for (int e = 0; e < 8; ++e) sum = sum * 3 + row[thread_index() * 8 + e];
+  y[thread_index()] = sum;
+}
+)";
+  const std::string ptx = compile_module(text, gpu_target("sm_90a"));
+  EXPECT_EQ(occurrences(ptx, "ld.shared.v4.b32"), 1u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "ld.shared"), 1u) << ptx;
+}
+
 TEST(GpuCompiler, TheAddressOfATensorMapIsThatOfTheArgument) {
   const std::string ptx = compile_module(
       R"(#include "causeway/kernels/gpu/intrinsics.h"

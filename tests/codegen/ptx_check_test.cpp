@@ -151,6 +151,44 @@ TEST(PtxCopies, OwnOnesNeedNoBarrier) {
   EXPECT_THAT(first_finding(with(own, "[%rd2]", "[%rd2+16]")), HasSubstr("no barrier of the block after the wait"));
 }
 
+// Copied unless the number is too large or the thread is one too many, and read after a barrier unless it is too large.
+TEST(PtxCopies, ABranchOnOrTellsItsPartsAndOnAndToo) {
+  const std::string skipped = R"(
+	ld.param.u64 %rd1, [kernel_param_0];
+	ld.global.u32 %r6, [%rd1];
+	setp.ne.s32 %p5, %r6, 0;
+	mov.u32 %r1, 9;
+	@%p5 mov.u32 %r1, 7;
+	mov.u32 %r2, %tid.x;
+	shl.b32 %r3, %r2, 4;
+	xor.b32 %r4, %r3, 512;
+	setp.gt.s32 %p1, %r1, 7;
+	setp.gt.u32 %p2, %r2, 99;
+	or.pred %p3, %p1, %p2;
+	@%p3 bra NONE;
+	cp.async.cg.shared.global [%r3], [%rd1], 16;
+NONE:
+	cp.async.commit_group;
+	cp.async.wait_group 0;
+	setp.lt.s32 %p4, %r1, 8;
+	@!%p4 bra READ;
+	bar.sync 0;
+READ:
+	ld.shared.u32 %r5, [%r4];
+	ret;
+)";
+  EXPECT_THAT(first_finding(skipped), IsEmpty());
+  // Where the number is 7 no barrier is passed.
+  EXPECT_THAT(first_finding(with(skipped, "setp.lt.s32 %p4, %r1, 8;", "setp.lt.s32 %p4, %r1, 7;")),
+              HasSubstr("no barrier of the block"));
+  // False, "and" does not tell which part is.
+  EXPECT_THAT(first_finding(with(skipped, "or.pred", "and.pred")), HasSubstr("no barrier of the block"));
+  std::string both = with(skipped, "@%p3 bra NONE;", "@!%p3 bra NONE;");
+  both = with(with(both, "or.pred", "and.pred"), "setp.gt.s32 %p1, %r1, 7;", "setp.le.s32 %p1, %r1, 7;");
+  EXPECT_THAT(first_finding(both), IsEmpty());
+  EXPECT_THAT(first_finding(with(both, "and.pred", "or.pred")), HasSubstr("no barrier of the block"));
+}
+
 const std::string kWgmmaText = R"(
 	ld.param.u64 %rd1, [kernel_param_0];
 	mov.f32 %f1, 0f00000000;

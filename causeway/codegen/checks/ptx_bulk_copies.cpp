@@ -58,12 +58,7 @@ struct Places {
     const int64_t place = *std::prev(next);
     int64_t bytes = kNoEnd;
     if (const auto load = loads.find(place); load != loads.end()) {
-      bytes = 0;
-      // Of all loads together, which are as long as one another for all that is known.
-      for (const int64_t barrier : load->second)
-        bytes = std::max(bytes, announced.contains(barrier) && number_of_loads.contains(barrier)
-                                    ? announced.at(barrier) / number_of_loads.at(barrier)
-                                    : kNoEnd);
+      bytes = bytes_of(load->second);
     } else if (stores.contains(place)) {
       bytes = store_bytes;
     }
@@ -79,6 +74,29 @@ struct Places {
       store_bytes = std::min(store_bytes, *std::next(at) - *at);
     if (store_bytes == kNoEnd) store_bytes = 16 * 128;
   }
+  // What a load that completes on one of these brings. Of all loads together, which are as long as one another for all
+  // that is known.
+  int64_t bytes_of(const std::set<int64_t>& completes) const {
+    int64_t bytes = 0;
+    for (const int64_t barrier : completes)
+      bytes = std::max(bytes, announced.contains(barrier) && number_of_loads.contains(barrier)
+                                  ? announced.at(barrier) / number_of_loads.at(barrier)
+                                  : kNoEnd);
+    return bytes;
+  }
+  // The mbarriers of loads that an address may lie in, of which one has to have landed: several where memory is used
+  // twice, as an epilogue uses that of stages for its source.
+  std::set<int64_t> loads_around(int64_t address) const {
+    std::set<int64_t> around = loads_of(address);
+    if (around.empty()) return around;
+    for (const auto& [place, completes] : loads) {
+      if (place > address) break;
+      const int64_t bytes = bytes_of(completes);
+      if (bytes != kNoEnd && address < place + bytes) around.insert(completes.begin(), completes.end());
+    }
+    return around;
+  }
+  // Of the load that an address is nearest to.
   std::set<int64_t> loads_of(int64_t address) const {
     const std::optional<int64_t> place = of(address);
     const auto found = place ? loads.upper_bound(*place) : loads.end();
@@ -93,6 +111,9 @@ struct Places {
 
 class BulkCopies {
  public:
+  // Places and stages are exact numbers; what is known to lie between two is data, which nothing here goes by.
+  static constexpr size_t kMostRanges = 3;
+
   struct State {
     uint8_t initialised = 0;    // 0: no; 1: mbarriers were; 2: and a fence followed
     bool synchronised = false;  // a barrier of the block was passed
@@ -360,7 +381,7 @@ class BulkCopies {
   }
 
   void reads_load(int i, int64_t from, const State& state) {
-    const std::set<int64_t> full = places_.loads_of(from);
+    const std::set<int64_t> full = places_.loads_around(from);
     if (!full.empty() && std::ranges::none_of(full, [&](int64_t barrier) { return state.landed.has(barrier); }))
       report(i, "what a load brings is read with no wait for its mbarrier, or after it was handed back");
   }

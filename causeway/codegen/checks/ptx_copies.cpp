@@ -84,6 +84,8 @@ int bytes_of(const PtxInstruction& one) {
 // cp.async, of any thread.
 class AsyncCopies {
  public:
+  static constexpr size_t kMostRanges = 24;  // a thread knows between which places it reads
+
   struct State {
     std::vector<Piece> open;                 // not committed
     std::vector<std::vector<Piece>> groups;  // committed, the oldest first

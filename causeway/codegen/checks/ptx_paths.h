@@ -76,13 +76,15 @@ class PtxPaths {
   // Of a value at the beginning of a block.
   struct Forms {
     std::vector<std::pair<int64_t, int64_t>> seen;
-    int forgets = 0;  // 1: all but the lowest bits; 2: all
+    size_t ranges = 0;  // of those seen
+    int forgets = 0;    // 1: all but the lowest bits; 2: all
 
     PtxValue kept(const PtxValue& value, const std::vector<int64_t>& thresholds) {
       const std::pair<int64_t, int64_t> form(value.low, value.high);
       if (forgets < 2 && std::ranges::find(seen, form) == seen.end()) {
         seen.push_back(form);
-        if (seen.size() > kMostForms) ++forgets, seen.clear();
+        ranges += !value.exact() && value.base < 0;
+        if (seen.size() > kMostForms || ranges > Client::kMostRanges) ++forgets, ranges = 0, seen.clear();
       }
       if (forgets == 0) return value;
       PtxValue bits;

@@ -187,6 +187,11 @@ PtxValue joined(const PtxValue& a, const PtxValue& b) {
   return {};
 }
 
+bool writes_register(const PtxInstruction& one) {
+  return one.writes_first && !one.operands.empty() && !one.operands[0].registers.empty() &&
+         one.operands[0].kind != PtxOperand::Kind::kAddress;
+}
+
 std::string_view after_dot(std::string_view opcode) { return opcode.substr(opcode.find('.') + 1); }
 
 }  // namespace
@@ -314,9 +319,10 @@ PtxValue PtxValues::evaluate(const PtxInstruction& one, Get&& get) const {
       return x.high < y.low ? x : between(0, y.low - 1, x.by_lane);
     }
   }
-  if (count == 2 && opcode.starts_with("not.") && width == 1) {
+  if (count == 2 && opcode.starts_with("not.")) {
     const PtxValue x = a();
-    return x.exact() ? exactly(x.low == 0, x.by_lane) : PtxValue();
+    if (width == 1) return x.exact() ? exactly(x.low == 0, x.by_lane) : PtxValue();
+    return narrowed(sum(exactly(-1), x, -1), width);
   }
   if (count == 4) {
     if (opcode.starts_with("mad.lo.")) return narrowed(sum(product(a(), b()), get(operands[3]), 1), width);
@@ -389,10 +395,6 @@ void PtxValues::follow(const std::vector<bool>& sinks) {
       if (!knowable[static_cast<size_t>(reg)]) return false;
     return operand.kind != PtxOperand::Kind::kName || of_name(operand.symbol).known();
   };
-  const auto writes_register = [](const PtxInstruction& one) {
-    return one.writes_first && !one.operands.empty() && !one.operands[0].registers.empty() &&
-           one.operands[0].kind != PtxOperand::Kind::kAddress;
-  };
   for (bool changed = true; changed;) {
     changed = false;
     for (const PtxInstruction& one : function_.instructions) {
@@ -415,36 +417,25 @@ void PtxValues::follow(const std::vector<bool>& sinks) {
   }
   // A number that is compared with known ones more than once: what one branch tells, another may go by.
   std::vector<int> compared_times(count);
-  std::vector<int> comparison_of(count, -1);
+  predicate_definitions_.assign(count, -1);
   for (size_t i = 0; i < function_.instructions.size(); ++i) {
     const PtxInstruction& one = function_.instructions[i];
-    if (!one.is("setp.") || one.has(".f") || one.operands.size() != 3 || one.predicate >= 0) continue;
-    if (one.operands[0].kind != PtxOperand::Kind::kRegister || one.operands[1].kind != PtxOperand::Kind::kRegister)
-      continue;
-    if (one.operands[2].kind != PtxOperand::Kind::kImmediate) continue;
+    if (one.predicate >= 0 || one.operands.size() != 3 || one.operands[0].kind != PtxOperand::Kind::kRegister) continue;
     const auto predicate = static_cast<size_t>(one.operands[0].registers[0]);
     if (definitions_[predicate] != 1) continue;
-    comparison_of[predicate] = static_cast<int>(i);
+    if (one.is("or.pred") || one.is("and.pred")) predicate_definitions_[predicate] = static_cast<int>(i);
+    if (!one.is("setp.") || one.has(".f") || one.operands[1].kind != PtxOperand::Kind::kRegister ||
+        one.operands[2].kind != PtxOperand::Kind::kImmediate)
+      continue;
+    predicate_definitions_[predicate] = static_cast<int>(i);
     const auto reg = static_cast<size_t>(one.operands[1].registers[0]);
     if (++compared_times[reg] == 2) knowable[reg] = true;
   }
-  comparisons_.assign(function_.instructions.size(), -1);
+  told_.assign(function_.instructions.size(), {});
   for (const PtxBlock& block : function_.blocks) {
-    const int last = block.end - 1;
-    const int predicate = function_.instructions[static_cast<size_t>(last)].predicate;
-    const int comparison = predicate < 0 ? -1 : comparison_of[static_cast<size_t>(predicate)];
-    if (comparison < 0) continue;
-    const int reg = function_.instructions[static_cast<size_t>(comparison)].operands[1].registers[0];
-    bool same = definitions_[static_cast<size_t>(reg)] == 1;
-    if (comparison >= block.begin && comparison < last) {
-      same = true;
-      for (int i = comparison + 1; i < last; ++i) {
-        const PtxInstruction& between = function_.instructions[static_cast<size_t>(i)];
-        if (writes_register(between))
-          same &= std::ranges::find(between.operands[0].registers, reg) == between.operands[0].registers.end();
-      }
-    }
-    if (same) comparisons_[static_cast<size_t>(last)] = comparison;
+    const auto last = static_cast<size_t>(block.end - 1);
+    if (function_.instructions[last].predicate >= 0)
+      find_told(block, function_.instructions[last].predicate, true, true, told_[last]);
   }
   // What branches and sinks go by.
   std::vector<bool> wanted = sinks;
@@ -512,12 +503,52 @@ void PtxValues::find_live() {
   }
 }
 
+void PtxValues::find_told(const PtxBlock& block, int predicate, bool where_true, bool where_false,
+                          std::vector<Told>& told) const {
+  const int definition = predicate_definitions_[static_cast<size_t>(predicate)];
+  if (definition < 0) {
+    told.push_back({predicate, -1, where_true, where_false});
+    return;
+  }
+  const PtxInstruction& one = function_.instructions[static_cast<size_t>(definition)];
+  if (!one.is("setp.")) {
+    told.push_back({predicate, -1, where_true, where_false});
+    // Where the definition is elsewhere, its parts may have been written again since.
+    if (definition < block.begin || definition >= block.end) return;
+    (one.is("or.pred") ? where_true : where_false) = false;
+    if (!where_true && !where_false) return;
+    for (const size_t part : {size_t{1}, size_t{2}})
+      for (const int reg : one.operands[part].registers)
+        if (definitions_[static_cast<size_t>(reg)] == 1) find_told(block, reg, where_true, where_false, told);
+    return;
+  }
+  const int reg = one.operands[1].registers[0], last = block.end - 1;
+  bool same = definitions_[static_cast<size_t>(reg)] == 1;
+  if (definition >= block.begin && definition < last) {
+    same = true;
+    for (int i = definition + 1; i < last; ++i) {
+      const PtxInstruction& between = function_.instructions[static_cast<size_t>(i)];
+      if (writes_register(between))
+        same &= std::ranges::find(between.operands[0].registers, reg) == between.operands[0].registers.end();
+    }
+  }
+  told.push_back({predicate, same ? definition : -1, where_true, where_false});
+}
+
 void PtxValues::assume(int branch, bool truth, State& state) const {
-  const int own = index(function_.instructions[static_cast<size_t>(branch)].predicate);
+  const auto of = static_cast<size_t>(branch);
+  const int own = index(function_.instructions[of].predicate);
   if (own >= 0) state[static_cast<size_t>(own)] = exactly(truth);
-  const int comparison = comparisons_[static_cast<size_t>(branch)];
-  if (comparison < 0) return;
-  const PtxInstruction& one = function_.instructions[static_cast<size_t>(comparison)];
+  for (const Told& told : told_[of]) {
+    if (!(truth ? told.where_true : told.where_false)) continue;
+    const int at = index(told.predicate);
+    if (at >= 0) state[static_cast<size_t>(at)] = exactly(truth);
+    if (told.comparison >= 0)
+      assume_comparison(function_.instructions[static_cast<size_t>(told.comparison)], truth, state);
+  }
+}
+
+void PtxValues::assume_comparison(const PtxInstruction& one, bool truth, State& state) const {
   const int compared_index = index(one.operands[1].registers[0]);
   if (compared_index < 0) return;
   PtxValue& value = state[static_cast<size_t>(compared_index)];

@@ -59,8 +59,8 @@ class PtxValues {
   // Executes what writes followed registers; nothing else.
   void execute(const PtxInstruction& one, State& state) const;
   bool writes_followed(const PtxInstruction& one) const;
-  // What it tells that the predicate of the branch, which is an instruction's number, is true or not: of the predicate,
-  // and of the number that it compares with a known one.
+  // What it tells that the predicate of the branch, which is an instruction's number, is true or not: of predicates,
+  // and of the numbers that they compare with known ones.
   void assume(int branch, bool truth, State& state) const;
   // What of the state matters at the beginning of a block.
   const std::vector<std::vector<bool>>& live() const { return live_; }
@@ -75,9 +75,21 @@ class PtxValues {
   const PtxModule& module_;
   const PtxFunction& function_;
   PtxRole role_;
-  std::vector<int> comparisons_;     // of a branch: the instruction that compared a number which is still the same
-  std::vector<int> definitions_;     // how many instructions write a register; twice where one may not be executed
-  std::vector<PtxValue> constants_;  // of registers that are written once, from such
+  // What a branch tells: of `predicate`, and of the number that it compared, where that is still the same. Parts of
+  // "or" are told where it is false, parts of "and" where it is true.
+  struct Told {
+    int predicate;
+    int comparison;  // an instruction; -1: of the predicate alone
+    bool where_true, where_false;
+  };
+  void find_told(const PtxBlock& block, int predicate, bool where_true, bool where_false,
+                 std::vector<Told>& told) const;
+  void assume_comparison(const PtxInstruction& one, bool truth, State& state) const;
+  std::vector<int>
+      predicate_definitions_;            // of a predicate that is written once, always: the instruction; -1 elsewhere
+  std::vector<std::vector<Told>> told_;  // of a branch
+  std::vector<int> definitions_;         // how many instructions write a register; twice where one may not be executed
+  std::vector<PtxValue> constants_;      // of registers that are written once, from such
   std::vector<int> followed_, index_;
   // Of followed registers: nothing but what branches tell is of use.
   std::vector<bool> only_compared_;

@@ -7,6 +7,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/base/log.h"
 #include "causeway/codegen/compile/embedded_clang.h"
+#include "causeway/codegen/compile/gpu_passes.h"
 #include "causeway/codegen/compile/kernel_text.h"
 #include "causeway/device/gpu_architecture.h"
 
@@ -140,7 +141,7 @@ std::string compile_to_assembly(const std::string& source, const Target& target)
 
 const std::string& compiler_fingerprint() {
   static const std::string fingerprint = [] {
-    std::string text = embedded_compiler_version();
+    std::string text = embedded_compiler_version() + '\n' + kGpuPasses;
     std::vector<Target> targets = {Target{}};
     for (const GpuArchitecture& architecture : gpu_architectures()) {
       targets.push_back(gpu_target(architecture.processor));

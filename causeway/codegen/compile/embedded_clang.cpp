@@ -11,6 +11,7 @@
 
 #include "causeway/base/file_descriptor.h"
 #include "causeway/codegen/compile/gpu_module.h"
+#include "causeway/codegen/compile/gpu_passes.h"
 #include "clang/AST/ASTConsumer.h"
 #include "clang/Basic/Version.h"
 #include "clang/CodeGen/BackendUtil.h"
@@ -164,9 +165,9 @@ class ModuleAction : public clang::ASTFrontendAction {
 
 // One compilation's objects of clang and LLVM. The module goes before its context.
 struct CompilerState {
-  explicit CompilerState(std::shared_ptr<clang::CompilerInvocation> invocation) : compiler(std::move(invocation)) {}
-
-  clang::CompilerInstance compiler;
+  clang::DiagnosticOptions diagnostic_options;
+  std::shared_ptr<clang::CompilerInvocation> invocation = std::make_shared<clang::CompilerInvocation>();
+  clang::CompilerInstance compiler{invocation};
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module;
   llvm::SmallVector<char, 0> bytes;
@@ -200,7 +201,8 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
   constexpr char kSourceName[] = "/kernel.cpp";
   file_system->addFile(kSourceName, 0, llvm::MemoryBuffer::getMemBufferCopy(source, kSourceName));
 
-  clang::DiagnosticOptions options;
+  auto state = std::make_unique<CompilerState>();
+  clang::DiagnosticOptions& options = state->diagnostic_options;
   options.ShowPresumedLoc = true;  // a user's own lines, by #line
   auto* printer = new clang::TextDiagnosticPrinter(diagnostics_stream, options);
   auto diagnostics = llvm::makeIntrusiveRefCnt<clang::DiagnosticsEngine>(
@@ -209,10 +211,8 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
   std::vector<const char*> argument_pointers;
   for (const std::string& argument : arguments) argument_pointers.push_back(argument.c_str());
   argument_pointers.push_back(kSourceName);
-  auto invocation = std::make_shared<clang::CompilerInvocation>();
-  if (!clang::CompilerInvocation::CreateFromArgs(*invocation, argument_pointers, *diagnostics)) return output;
+  if (!clang::CompilerInvocation::CreateFromArgs(*state->invocation, argument_pointers, *diagnostics)) return output;
 
-  auto state = std::make_unique<CompilerState>(std::move(invocation));
   clang::CompilerInstance& compiler = state->compiler;
   compiler.setDiagnostics(diagnostics);
   compiler.setVerboseOutputStream(std::make_unique<llvm::raw_null_ostream>());
@@ -231,7 +231,7 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
       return output;
     }
     apply_launch_bounds(*state->module);
-    mark_pure_asm(*state->module);
+    mark_pure_calls(*state->module);
     compiler.getCodeGenOpts().PassBuilderCallbacks.emplace_back(add_gpu_passes);
   } else {
     export_kernels(*state->module);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
-#include <vector>
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Constants.h"
@@ -13,11 +12,7 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/TargetParser/Triple.h"
-#include "llvm/Transforms/Scalar/InferAddressSpaces.h"
-#include "llvm/Transforms/Scalar/InferAlignment.h"
-#include "llvm/Transforms/Vectorize/LoadStoreVectorizer.h"
 
 namespace causeway::codegen {
 namespace {
@@ -43,44 +38,6 @@ void annotate_amdgpu(llvm::Function& kernel, int threads, int blocks_per_unit) {
   kernel.setVisibility(llvm::GlobalValue::ProtectedVisibility);
 }
 
-// One extension of an index to 64 bits in place of several: LLVM writes "zext nneg" where it sees that an index is not
-// negative and "sext" where a constant was added to the same index, and takes them for different addresses.
-struct OneExtensionPass : llvm::PassInfoMixin<OneExtensionPass> {
-  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& /*analyses*/) {
-    std::vector<llvm::Instruction*> indices;
-    for (llvm::Instruction& instruction : llvm::instructions(function))
-      if (instruction.getType()->isIntegerTy(32)) indices.push_back(&instruction);
-    bool changed = false;
-    for (llvm::Instruction* index : indices) changed |= unite(*index);
-    if (!changed) return llvm::PreservedAnalyses::all();
-    llvm::PreservedAnalyses preserved;
-    preserved.preserveSet<llvm::CFGAnalyses>();
-    return preserved;
-  }
-
- private:
-  static bool unite(llvm::Instruction& index) {
-    std::vector<llvm::Instruction*> extensions;
-    bool differ = false;
-    for (llvm::User* user : index.users()) {
-      auto* extension = llvm::dyn_cast<llvm::CastInst>(user);
-      if (extension == nullptr || !extension->getType()->isIntegerTy(64)) continue;
-      if (!llvm::isa<llvm::SExtInst>(extension) && !(llvm::isa<llvm::ZExtInst>(extension) && extension->hasNonNeg()))
-        continue;
-      differ = differ || (!extensions.empty() && extension->getOpcode() != extensions.front()->getOpcode());
-      extensions.push_back(extension);
-    }
-    const auto place = index.getInsertionPointAfterDef();
-    if (!differ || !place.has_value()) return false;
-    auto* one = new llvm::SExtInst(&index, extensions.front()->getType(), "", *place);
-    for (llvm::Instruction* extension : extensions) {
-      extension->replaceAllUsesWith(one);
-      extension->eraseFromParent();
-    }
-    return true;
-  }
-};
-
 }  // namespace
 
 void apply_launch_bounds(llvm::Module& module) {
@@ -103,23 +60,18 @@ void apply_launch_bounds(llvm::Module& module) {
   annotations->eraseFromParent();
 }
 
-void mark_pure_asm(llvm::Module& module) {
-  for (llvm::Function& function : module)
+void mark_pure_calls(llvm::Module& module) {
+  for (llvm::Function& function : module) {
+    if (function.isIntrinsic() && function.getName().starts_with("llvm.nvvm.") && function.doesNotAccessMemory() &&
+        function.willReturn() && !function.isConvergent())
+      function.setSpeculatable();
     for (llvm::Instruction& instruction : llvm::instructions(function)) {
       auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
       if (call == nullptr || !call->isInlineAsm()) continue;
       if (!llvm::cast<llvm::InlineAsm>(call->getCalledOperand())->hasSideEffects())
         call->addFnAttr(llvm::Attribute::WillReturn);
     }
-}
-
-void add_gpu_passes(llvm::PassBuilder& builder) {
-  builder.registerVectorizerStartEPCallback([](llvm::FunctionPassManager& each, llvm::OptimizationLevel) {
-    each.addPass(OneExtensionPass());
-    each.addPass(llvm::InferAddressSpacesPass());
-    each.addPass(llvm::InferAlignmentPass());
-    each.addPass(llvm::LoadStoreVectorizerPass());
-  });
+  }
 }
 
 std::string missing_function(const llvm::Module& module) {

@@ -8,7 +8,6 @@
 
 namespace llvm {
 class Module;
-class PassBuilder;
 }
 
 namespace causeway::codegen {
@@ -18,13 +17,10 @@ namespace causeway::codegen {
 // be taken.
 void apply_launch_bounds(llvm::Module& module);
 
-// Says of asm text without side effects that it comes to an end: loads before and after it may then be merged.
-void mark_pure_asm(llvm::Module& module);
-
-// Joins neighbouring loads and stores before later passes of LLVM move them apart: an IR pass, after those that find what
-// it goes by, the alignment that each load and store states and addresses that differ by a constant. LLVM 22's own, in
-// the back end, joins fewer than LLVM 19's.
-void add_gpu_passes(llvm::PassBuilder& builder);
+// Says of asm text without side effects that it comes to an end: loads before and after it may then be merged. And of
+// NVIDIA's instructions for mathematics, which LLVM 22 describes with less than LLVM 19 did, that they may be executed
+// where their result is not asked for: without it a select of such a result becomes a branch.
+void mark_pure_calls(llvm::Module& module);
 
 // Names the first function or intrinsic that the module calls and no GPU has; empty when there is none. The back end
 // would end the process.

@@ -42,9 +42,9 @@ struct GradientShared {
   T own[kOwn][2][kLines * P::kHeadDim];
   T others[P::kTile.stages][2][P::kTile.others * P::kHeadDim];
   float statistics[P::kTile.stages][2][P::kTile.others];  // of queries: shift and delta
-  Mbarrier own_full[2], own_empty[2];
+  Mbarrier own_full[kOwn], own_empty[kOwn];
   Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
-  TaskNote tasks[2];
+  TaskNote tasks[kOwn];
   GradientTileNote notes[P::kTile.stages];
 };
 

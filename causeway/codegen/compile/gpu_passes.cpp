@@ -1,0 +1,65 @@
+#include "causeway/codegen/compile/gpu_passes.h"
+
+#include <vector>
+
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/Scalar/InferAddressSpaces.h"
+#include "llvm/Transforms/Scalar/InferAlignment.h"
+#include "llvm/Transforms/Vectorize/LoadStoreVectorizer.h"
+
+namespace causeway::codegen {
+namespace {
+
+// One extension of an index to 64 bits in place of several: LLVM writes "zext nneg" where it sees that an index is not
+// negative and "sext" where a constant was added to the same index, and takes them for different addresses.
+struct UnifyExtensionsPass : llvm::PassInfoMixin<UnifyExtensionsPass> {
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& /*analyses*/) {
+    std::vector<llvm::Instruction*> indices;
+    for (llvm::Instruction& instruction : llvm::instructions(function))
+      if (instruction.getType()->isIntegerTy(32)) indices.push_back(&instruction);
+    bool changed = false;
+    for (llvm::Instruction* index : indices) changed |= unify(*index);
+    if (!changed) return llvm::PreservedAnalyses::all();
+    llvm::PreservedAnalyses preserved;
+    preserved.preserveSet<llvm::CFGAnalyses>();
+    return preserved;
+  }
+
+ private:
+  static bool unify(llvm::Instruction& index) {
+    std::vector<llvm::Instruction*> extensions;
+    bool differ = false;
+    for (llvm::User* user : index.users()) {
+      auto* extension = llvm::dyn_cast<llvm::CastInst>(user);
+      if (extension == nullptr || !extension->getType()->isIntegerTy(64)) continue;
+      if (!llvm::isa<llvm::SExtInst>(extension) && !(llvm::isa<llvm::ZExtInst>(extension) && extension->hasNonNeg()))
+        continue;
+      differ = differ || (!extensions.empty() && extension->getOpcode() != extensions.front()->getOpcode());
+      extensions.push_back(extension);
+    }
+    const auto place = index.getInsertionPointAfterDef();
+    if (!differ || !place.has_value()) return false;
+    auto* unified = new llvm::SExtInst(&index, extensions.front()->getType(), "", *place);
+    for (llvm::Instruction* extension : extensions) {
+      extension->replaceAllUsesWith(unified);
+      extension->eraseFromParent();
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+void add_gpu_passes(llvm::PassBuilder& builder) {
+  builder.registerVectorizerStartEPCallback([](llvm::FunctionPassManager& passes, llvm::OptimizationLevel) {
+    passes.addPass(UnifyExtensionsPass());
+    passes.addPass(llvm::InferAddressSpacesPass());
+    passes.addPass(llvm::InferAlignmentPass());
+    passes.addPass(llvm::LoadStoreVectorizerPass());
+  });
+}
+
+}  // namespace causeway::codegen
