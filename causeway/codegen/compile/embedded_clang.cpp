@@ -32,6 +32,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/VirtualFileSystem.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/RegisterTargetPassConfigCallback.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -98,6 +99,10 @@ void initialize_once() {
   static std::once_flag flag;
   std::call_once(flag, [] {
     llvm::install_fatal_error_handler(BackEndThread::on_fatal_error);
+    static const llvm::RegisterTargetPassConfigCallback callback(
+        [](llvm::TargetMachine& machine, llvm::legacy::PassManagerBase&, llvm::TargetPassConfig* passes) {
+          choose_back_end_passes(machine, *passes);
+        });
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();

@@ -2,10 +2,13 @@
 
 #include <vector>
 
+#include "llvm/CodeGen/Passes.h"
+#include "llvm/CodeGen/TargetPassConfig.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/PassManager.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Scalar/InferAddressSpaces.h"
 #include "llvm/Transforms/Scalar/InferAlignment.h"
 #include "llvm/Transforms/Vectorize/LoadStoreVectorizer.h"
@@ -60,6 +63,10 @@ void add_gpu_passes(llvm::PassBuilder& builder) {
     passes.addPass(llvm::InferAlignmentPass());
     passes.addPass(llvm::LoadStoreVectorizerPass());
   });
+}
+
+void choose_back_end_passes(const llvm::TargetMachine& machine, llvm::TargetPassConfig& passes) {
+  if (machine.getTargetTriple().isNVPTX()) passes.disablePass(&llvm::EarlyMachineLICMID);
 }
 
 }  // namespace causeway::codegen
