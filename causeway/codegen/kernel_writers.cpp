@@ -10,7 +10,7 @@ namespace {
 
 // The writers of one family of targets.
 struct TargetWriters {
-  KernelWriterEntry loop, column_reduce, axis, scatter_add, dot, attention, user;
+  KernelWriterEntry loop, column_reduce, axis, scatter_add, dot, attention, attention_block_map, user;
   std::string (*buffer_pointer)(const std::string& type, size_t position);
   // Null: none is hidden.
   bool (*hides_epilogue)(const Graph& graph, const KernelRequest& gemm, Value value, const Target& target);
@@ -30,6 +30,7 @@ struct TargetWriters {
       case KernelKind::kDot:
         return dot;
       case KernelKind::kAttentionBlockMap:
+        return attention_block_map;
       case KernelKind::kAttention:
       case KernelKind::kAttentionGradient:
         return attention;
@@ -52,6 +53,7 @@ constexpr TargetWriters kX86Writers = {
     .scatter_add = {write_scatter_add_kernel},
     .dot = {write_dot_kernel, find_dot_obstacle},
     .attention = {write_attention_kernel},
+    .attention_block_map = {write_attention_block_map_kernel},
     .user = {write_user_kernel},
     .buffer_pointer = [](const std::string& type,
                          size_t position) { return fmt::format("static_cast<{}*>(buffers[{}])", type, position); },
@@ -65,6 +67,7 @@ constexpr TargetWriters kGpuWriters = {
     .scatter_add = {write_gpu_scatter_add_kernel},
     .dot = {write_gpu_dot_kernel, find_gpu_dot_obstacle},
     .attention = {write_gpu_attention_kernel, find_gpu_attention_obstacle},
+    .attention_block_map = {write_gpu_attention_block_map_kernel},
     .user = {write_gpu_user_kernel},
     .buffer_pointer = [](const std::string& type,
                          size_t position) { return fmt::format("global_pointer<{}>(buffers[{}])", type, position); },

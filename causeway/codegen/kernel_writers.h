@@ -39,6 +39,8 @@ GeneratedKernel write_dot_kernel(const KernelInputs& inputs);
 GeneratedKernel write_gpu_dot_kernel(const KernelInputs& inputs);
 GeneratedKernel write_attention_kernel(const KernelInputs& inputs);
 GeneratedKernel write_gpu_attention_kernel(const KernelInputs& inputs);
+GeneratedKernel write_attention_block_map_kernel(const KernelInputs& inputs);
+GeneratedKernel write_gpu_attention_block_map_kernel(const KernelInputs& inputs);
 GeneratedKernel write_user_kernel(const KernelInputs& inputs);
 GeneratedKernel write_gpu_user_kernel(const KernelInputs& inputs);
 // Of every target.

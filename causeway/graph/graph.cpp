@@ -30,6 +30,8 @@ bool is_effect(Op op) { return op == Op::kSend; }
 
 bool is_input(Op op) { return op == Op::kInput; }
 
+int64_t preferred_attention_block() { return 64; }
+
 bool is_elementwise(Op op) {
   switch (op_info(op).kind) {
     case OpKind::kUnary:

@@ -126,6 +126,10 @@ struct Value {
 
 class Graph;
 
+// Queries, or keys, of a block of the map (AttentionSpec) where nobody chooses: a figure that kernels are tuned for, in
+// graph.cpp.
+int64_t preferred_attention_block();
+
 // What attention computes: for batch b, query head h, query position i and key position j,
 //   s = score(b, h, i, j, scale * q[b,i,h,:] . k[b,j,h/group,:])    where mask(b, h, i, j), else -infinity
 //   out[b,i,h,:] = sum_j softmax_j(s) v[b,j,h/group,:],   lse[b,h,i] = log sum_j exp(s)   (out 0, lse -inf when empty)
@@ -143,8 +147,8 @@ struct AttentionSpec {
   std::shared_ptr<const Graph> score_gradient;  // d score / d s, inputs as score; set in attention_gradient
   std::shared_ptr<const Graph> mask;            // null: every pair attends
   double scale = 1.0;
-  int64_t block_q = 64;
-  int64_t block_k = 64;
+  int64_t block_q = preferred_attention_block();
+  int64_t block_k = preferred_attention_block();
   bool has_block_map = false;
 
   // By the names in a graph's text.

@@ -33,8 +33,8 @@ struct AttentionOptions {
   std::optional<double> scale = {};  // 1 / sqrt(D) when not given
   Tensor sink = {};                  // [H]: a learned logit per head that takes part in the softmax and has no value
   // Blocks of the map that lets the kernel skip what the mask excludes.
-  int64_t block_q = 64;
-  int64_t block_k = 64;
+  int64_t block_q = graph::preferred_attention_block();
+  int64_t block_k = graph::preferred_attention_block();
   // Off: no map. There is none either for symbolic lengths not known to be multiples of the blocks.
   bool block_map = true;
 };

@@ -70,6 +70,27 @@ TEST_F(RebuildTest, ATuningConstantCompilesFewFiles) {
   }
 }
 
+// The blocks of attention's map stand in a header that everything includes; how large they are where nobody chooses,
+// does not.
+TEST_F(RebuildTest, BlocksOfAttentionAreAFigureOfASource) {
+  size_t seen = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(CAUSEWAY_SOURCE_DIR "/causeway")) {
+    if (entry.path().extension() != ".h") continue;
+    std::ifstream stream(entry.path());
+    for (std::string line; std::getline(stream, line);)
+      for (const std::string member : {"int64_t block_q = ", "int64_t block_k = "}) {
+        const size_t at = line.find(member);
+        if (at == std::string::npos) continue;
+        ++seen;
+        const std::string header = fs::relative(entry.path(), CAUSEWAY_SOURCE_DIR).string();
+        const char first = line[at + member.size()];
+        const bool is_figure = first > '0' && first <= '9';
+        EXPECT_TRUE(!is_figure || sources_of(header) < 30) << header << ": " << line;
+      }
+  }
+  EXPECT_GT(seen, 3u);
+}
+
 // The sizes that passes go by are wanted in many places: their header says what they are, and a source how large.
 TEST_F(RebuildTest, PreferredSizesAreFiguresOfSources) {
   std::ifstream stream(CAUSEWAY_SOURCE_DIR "/causeway/device/preferred_sizes.h");

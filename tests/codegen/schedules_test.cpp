@@ -5,11 +5,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 
 #include "causeway/codegen/compile/compiler.h"
-#include "causeway/codegen/gpu/attention_geometry.h"
+#include "causeway/codegen/gpu/attention_launch.h"
 #include "causeway/codegen/gpu/gemm_geometry.h"
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/kernels/gpu/attention_tile_layout.h"
@@ -55,48 +54,28 @@ TEST(Schedules, EveryGemmFindsOne) {
 
 TEST(Schedules, EveryHeadFindsTilesThatFit) {
   for (const GpuArchitecture& architecture : gpu_architectures())
-    for (const int operand_bytes : {2, 4})
+    for (const DType dtype : {DType::kBF16, DType::kF32})
       for (const int64_t head_dim : {1, 16, 64, 65, 96, 128, 192, 256})
-        for (const bool has_score : {false, true}) {
-          if (operand_bytes == 4 && head_dim > 128) continue;  // more than AMD's 64 KiB hold: refused by name
-          const GpuAttentionRequest request = {head_dim, operand_bytes, 64, 64, has_score, false};
-          const GpuAttentionTiles forward = gpu_attention_forward_tiles(request, architecture);
-          EXPECT_LE(forward.shared_bytes * forward.blocks_per_unit, architecture.shared_bytes)
-              << architecture.processor << ", heads of " << head_dim;
-          const GpuAttentionTiles backward = gpu_attention_backward_tiles(request, architecture);
-          EXPECT_LE(backward.shared_bytes * std::max(backward.blocks_per_unit, backward.key_blocks_per_unit),
-                    architecture.shared_bytes)
-              << architecture.processor << ", heads of " << head_dim;
-          if (const auto tiles = hopper_attention_forward_tiles(request, architecture))
-            EXPECT_LE(tiles->shared_bytes, architecture.shared_bytes);
-          if (const auto tiles = hopper_attention_gradient_tiles(request, architecture))
-            EXPECT_LE(tiles->shared_bytes, architecture.shared_bytes);
-          if (const auto tiles = hopper_attention_joint_tiles(request, architecture))
-            EXPECT_LE(tiles->shared_bytes, architecture.shared_bytes);
-        }
-}
-
-TEST(Schedules, CdnaPingPongsOverTheHeadsOfLongSequences) {
-  for (const char* processor : {"gfx90a", "gfx942"})
-    for (const int64_t head_dim : {64, 128}) {
-      const GpuArchitecture& architecture = gpu_architecture(processor);
-      GpuAttentionRequest request = {.head_dim = head_dim, .has_key_rows = true, .has_rows = true};
-      const GpuAttentionTiles tiles = gpu_attention_forward_tiles(request, architecture);
-      EXPECT_TRUE(tiles.ping_pong);
-      EXPECT_EQ(tiles.query_tile, 256);
-      EXPECT_TRUE(tiles.map_is_usable);
-      EXPECT_LE(tiles.shared_bytes, architecture.shared_bytes);
-      const GpuAttentionTiles backward = gpu_attention_backward_tiles(request, architecture);
-      EXPECT_TRUE(backward.ping_pong);
-      EXPECT_EQ(backward.key_lines, head_dim == 64 ? 256 : 128);
-      EXPECT_TRUE(backward.map_is_usable);
-      EXPECT_LE(backward.shared_bytes, architecture.shared_bytes);
-      request.queries = 100;
-      EXPECT_FALSE(gpu_attention_forward_tiles(request, architecture).ping_pong);
-      EXPECT_FALSE(gpu_attention_backward_tiles(request, architecture).ping_pong);
-      EXPECT_FALSE(gpu_attention_forward_tiles({.head_dim = head_dim}, architecture).ping_pong);
-      EXPECT_FALSE(gpu_attention_forward_tiles({.head_dim = 96, .has_key_rows = true}, architecture).ping_pong);
-    }
+        for (const bool has_score : {false, true})
+          for (const bool fixed_order : {false, true})
+            for (const bool backward : {false, true}) {
+              if (dtype == DType::kF32 && head_dim > 128) continue;  // more than AMD's 64 KiB hold: refused by name
+              GpuAttentionProblem problem;
+              problem.dtype = dtype;
+              problem.head_dim = head_dim;
+              problem.batch = problem.query_heads = problem.kv_heads = Dim(1);
+              problem.query_length = problem.key_length = Dim(4096);
+              problem.block_q = problem.block_k = 64;
+              problem.has_score = has_score;
+              problem.fixed_order = fixed_order;
+              problem.rows.resize(backward ? 4 : 3);
+              if (backward) problem.gradients = {true, true, true};
+              const GpuAttentionPlan plan = plan_attention(problem, architecture);
+              EXPECT_TRUE(plan.computes_operands());
+              for (const GpuAttentionLaunch::Kernel& kernel : launch_attention(problem, plan, architecture).kernels)
+                EXPECT_LE(kernel.run.shared_bytes * kernel.blocks_per_unit, architecture.shared_bytes)
+                    << architecture.processor << ", heads of " << head_dim << ", " << kernel.run.function;
+            }
 }
 
 // Kernel text that does not compile when the kernels' structures differ from the layout.
@@ -104,34 +83,28 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
   std::string text =
       "#include \"causeway/kernels/attention_block_map.h\"\n#include \"causeway/kernels/gpu/attention_hopper.h\"\n"
       "#include \"causeway/kernels/gpu/attention_hopper_gradient.h\"\n"
-      "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\n"
-      "#include \"causeway/kernels/gpu/attention_tile_layout.h\"\n"
-      "template <int dim, int groups, int key_tile, int stages, int gradient_stages> struct Problem {\n"
-      "using Operand = bf16;\n"
-      "static constexpr int kHeadDim = dim, kGroups = groups, kQueryStages = 2, kQueryTile = 64 * groups, kKeyTile = "
-      "key_tile;\nstatic constexpr int kStages = stages, kGradientStages = gradient_stages, kGradientTile = 64;\n"
-      "static constexpr int kOwnStages = stages;\n};\n";
+      "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\n";
+  int problems = 0;
+  const auto expect = [&](const char* structure, int64_t head_dim, const auto& tile, int bytes) {
+    EXPECT_LE(bytes, gpu_architecture("sm_90a").shared_bytes);
+    GpuAttentionPlan plan;
+    plan.tile = tile;
+    text += fmt::format(
+        "struct Problem{0} {{\nusing Operand = bf16;\nstatic constexpr int kHeadDim = {1};\n{2}}};\n"
+        "static_assert(sizeof(attention_hopper::{3}<Problem{0}>) == {4});\n",
+        problems++, head_dim, attention_tile_text(plan), structure, bytes);
+  };
   for (const HopperAttentionSchedule& schedule : hopper_attention_schedules()) {
-    for (const HopperAttentionForward& forward : {schedule.forward, schedule.forward_computing}) {
-      const std::string problem = fmt::format("Problem<{}, {}, {}, {}, 1>", schedule.head_dim, forward.groups,
-                                              forward.key_tile, forward.stages);
-      text += fmt::format(
-          "static_assert(sizeof(attention_hopper::ForwardShared<{}>) == {});\n", problem,
-          hopper_attention_shared_bytes(schedule.head_dim, forward.groups, 2, forward.key_tile, forward.stages));
-    }
-    for (const int groups : {schedule.gradient_groups, schedule.gradient_groups_computing}) {
-      const std::string problem =
-          fmt::format("Problem<{}, {}, 128, 2, {}>", schedule.head_dim, groups, schedule.gradient_stages);
-      text +=
-          fmt::format("static_assert(sizeof(attention_hopper::GradientShared<{}>) == {});\n", problem,
-                      hopper_attention_gradient_shared_bytes(schedule.head_dim, groups, 64, schedule.gradient_stages));
-    }
+    for (const HopperAttentionTile& tile : {schedule.forward, schedule.forward_computing})
+      expect("ForwardShared", schedule.head_dim, tile, hopper_attention_shared_bytes(schedule.head_dim, tile));
+    for (const HopperAttentionGradientTile& tile : {schedule.gradient, schedule.gradient_computing})
+      expect("GradientShared", schedule.head_dim, tile,
+             hopper_attention_gradient_shared_bytes(schedule.head_dim, tile));
+    if (const auto& joint = schedule.joint_gradient)
+      expect("JointGradientShared", schedule.head_dim, *joint,
+             hopper_attention_gradient_shared_bytes(schedule.head_dim, *joint));
   }
-  const auto joint = hopper_attention_joint_tiles({.head_dim = 128}, gpu_architecture("sm_90a"));
-  ASSERT_TRUE(joint.has_value());
-  text +=
-      fmt::format("static_assert(sizeof(attention_hopper::JointGradientShared<Problem<128, 2, 128, {}, {}>>) == {});\n",
-                  joint->own_stages, joint->stages, joint->shared_bytes);
+  EXPECT_EQ(problems, 9);
   EXPECT_NO_THROW(compile_module(text + "CAUSEWAY_KERNEL(kernel, 32, 1, 0, 0, 0) {}\n", gpu_target("sm_90a")));
 
   const std::string portable =

@@ -91,6 +91,35 @@ return %5
   EXPECT_THAT(by_heads[0], HasSubstr("kComputesOperands = false"));
 }
 
+// What a mainloop asks of its problem is checked before its text is compiled for it.
+TEST(GpuKernelText, AttentionWithoutWhatItsMainloopAsksForIsRefused) {
+  const std::string graph = R"(%0 = input "q" : bf16[2, 256, 4, 64]
+%1 = input "k" : bf16[2, 256, 2, 64]
+%2:2 = attention(%0, %1, %1) {scale=0.5, block_q=64, block_k=64} : bf16[2, 256, 4, 64], f32[2, 4, 256]
+return %2
+)";
+  const struct {
+    const char* processor;
+    std::string part, other, concept_name;
+  } cases[] = {{"sm_90a", "static constexpr int kMapV = 2;\n", "", "AttentionByTma"},
+               {"sm_90a", ".keys = 128", ".keys = 96", "HopperAttentionProblem"},
+               {"gfx942", ".waves = 8", ".waves = 4", "CdnaAttentionProblem"},
+               {"sm_80", "k_row(", "other_row(", "AttentionByAddress"}};
+  for (const auto& [processor, part, other, concept_name] : cases) {
+    const Target target = gpu_target(processor);
+    std::string source = kernels(graph, target)[0].source;
+    const size_t at = source.find(part);
+    ASSERT_NE(at, std::string::npos) << source;
+    source.replace(at, part.size(), other);
+    try {
+      codegen::compile_module(source, target);
+      ADD_FAILURE() << concept_name;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("'" + concept_name)) << processor;
+    }
+  }
+}
+
 size_t occurrences(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;

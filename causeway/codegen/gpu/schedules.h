@@ -1,12 +1,14 @@
 // The ways in which templates of GPU kernels can be run, as tables: for each architecture the candidates, what they
 // cost, and which requests they are for. Figures are of the products named in device/gpu_architecture.cpp; a comment
 // beside each table says what was measured and what was not. Choosing among the rows (gemm_geometry.h,
-// attention_geometry.h) is a function of the request and the architecture alone.
+// attention_plan.h) is a function of the request and the architecture alone.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "causeway/device/gpu_architecture.h"
+#include "causeway/kernels/gpu/attention_tile_layout.h"
 #include "causeway/kernels/gpu/gemm_hopper_layout.h"
 #include "causeway/kernels/gpu/gemm_layout.h"
 
@@ -202,18 +204,14 @@ struct AttentionGradientSchedule {
 };
 std::span<const AttentionGradientSchedule> attention_gradient_schedules();
 
-// attention_hopper.h and attention_hopper_gradient.h, for operands of two bytes.
-struct HopperAttentionForward {
-  int groups;    // warpgroups that multiply
-  int key_tile;  // keys taken at a time
-  int stages;    // tiles of keys, and of values
-};
+// attention_hopper.h, attention_hopper_gradient.h and attention_hopper_joint_gradient.h, for operands of two bytes.
 struct HopperAttentionSchedule {
   int head_dim;
-  HopperAttentionForward forward;
-  HopperAttentionForward forward_computing;  // where computing operands takes registers
-  int gradient_groups, gradient_groups_computing;
-  int gradient_stages;
+  HopperAttentionTile forward;
+  HopperAttentionTile forward_computing;  // where computing operands takes registers
+  HopperAttentionGradientTile gradient, gradient_computing;
+  // Of all three gradients, where one pass takes less time than two.
+  std::optional<HopperAttentionGradientTile> joint_gradient;
 };
 std::span<const HopperAttentionSchedule> hopper_attention_schedules();
 

@@ -2,7 +2,6 @@
 // packed, score and mask functions are expanded into the kernel.
 #include "causeway/codegen/expressions/attention_writer.h"
 #include "causeway/codegen/x86/attention_geometry.h"
-#include "causeway/graph/op.h"
 
 namespace causeway::codegen {
 namespace {
@@ -11,9 +10,6 @@ class X86AttentionWriter : public AttentionWriter {
  public:
   using AttentionWriter::AttentionWriter;
 
-  GeneratedKernel write() { return node_.op == Op::kAttentionBlockMap ? write_block_map() : write_attention(); }
-
- private:
   GeneratedKernel write_attention() {
     read_inputs();
     const Shape& q = graph_.shape(node_.inputs[0]);
@@ -75,6 +71,12 @@ class X86AttentionWriter : public AttentionWriter {
 
 }  // namespace
 
-GeneratedKernel write_attention_kernel(const KernelInputs& inputs) { return X86AttentionWriter(inputs).write(); }
+GeneratedKernel write_attention_kernel(const KernelInputs& inputs) {
+  return X86AttentionWriter(inputs).write_attention();
+}
+
+GeneratedKernel write_attention_block_map_kernel(const KernelInputs& inputs) {
+  return X86AttentionWriter(inputs).write_block_map();
+}
 
 }  // namespace causeway::codegen

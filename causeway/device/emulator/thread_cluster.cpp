@@ -416,7 +416,7 @@ void ThreadCluster::shared_access(int block_rank, size_t offset, size_t bytes, b
                                              writes, number(*current_), place)) {
     report_race(*race, writes, place, fmt::format("shared memory at offset {}", offset));
   }
-  if (writes && place >= kFirstImagePlace && launch_->architecture->has_warpgroup_matrix) {
+  if (writes && place >= kFirstImagePlace && launch_->architecture->has_tma) {
     units_->view.stored(static_cast<int>(offset), static_cast<int>(bytes));
   }
 }

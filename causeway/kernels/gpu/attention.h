@@ -1,48 +1,41 @@
-// Attention on GPUs, forward: one block of threads for kQueryTile queries of one head, which goes over the keys in
+// Attention on GPUs, forward: one block of threads for some queries of one head, which goes over the keys in
 // tiles and keeps a running maximum and sum for each query (FlashAttention-2, Dao, arXiv 2307.08691).
-//
-// The problem P provides, beside what kernels/x86/attention.h asks of it (sizes, load_q, load_k, load_v, score, mask,
-// block_kind, store_out, store_lse),
-//   static constexpr int kQueryTile, kKeyTile, kWaves, kStages, kDimPadded;   // kDimPadded: kHeadDim up to a multiple
-//   of 16 static constexpr bool kDirectQ, kDirectK, kDirectV;    // rows lie in memory as Operand, contiguous, 16-byte
-//   aligned: const Operand* q_row(b, h, t), k_row(b, h, s), v_row(b, h, s) static constexpr bool kMapIsUsable;    //
-//   tiles do not straddle blocks of the map
-// h of k and v counts key heads.
 #pragma once
 
+#include "causeway/kernels/gpu/attention_problem.h"
 #include "causeway/kernels/gpu/attention_tile.h"
 
 namespace attention_tile {
 
 template <class P>
-constexpr int kForwardTileElements = P::kKeyTile * row_stride<typename P::Operand>(P::kDimPadded);
+constexpr int kForwardTileElements = P::kTile.keys * row_stride<typename P::Operand>(kDimPadded<P>);
 
 // Which of a tile's keys element i of a wave's n-th 16 scores is of.
 struct KeysInOrder {
   CAUSEWAY_INLINE static int of(int n, int i) { return 16 * n + other_of(i); }
 };
 
-// codegen/gpu/attention_geometry.h says how much shared memory this takes: the tiles of all stages, or a block's rows
+// gpu_attention_shared_bytes() says how much shared memory this takes: the tiles of all stages, or a block's rows
 // of queries and later of results in their place; queries that are not kept in registers lie behind the tiles.
 template <class P, class Keys = KeysInOrder>
 class Forward {
  protected:
   using T = typename P::Operand;
-  static constexpr int kThreads = P::kWaves * kWaveWidth;
-  static constexpr int kBlocks = P::kQueryTile / (16 * P::kWaves);  // of 16 queries, in each wave
-  static constexpr int kInner = P::kDimPadded / 16;
-  static constexpr int kOthers = P::kKeyTile / 16;
-  static constexpr int kStride = row_stride<T>(P::kDimPadded);
+  static constexpr int kThreads = P::kTile.waves * kWaveWidth;
+  static constexpr int kBlocks = P::kTile.queries / (16 * P::kTile.waves);  // of 16 queries, in each wave
+  static constexpr int kInner = kDimPadded<P> / 16;
+  static constexpr int kOthers = P::kTile.keys / 16;
+  static constexpr int kStride = row_stride<T>(kDimPadded<P>);
   // Fragments of float are too large to keep on NVIDIA's units, which multiply them outside the matrix unit.
   static constexpr bool kKeepQueries = sizeof(T) == 2;
 
  public:
   CAUSEWAY_INLINE Forward(const P& problem, int task) : p(problem) {
     const int64_t heads = p.batch * p.query_heads;
-    const int64_t tiles = (p.query_length + P::kQueryTile - 1) / P::kQueryTile;
+    const int64_t tiles = (p.query_length + P::kTile.queries - 1) / P::kTile.queries;
     // Later queries see more keys under a causal mask: they start first.
     const TileOfHead own(task, heads, tiles);
-    first_query_ = (tiles - 1 - own.tile) * P::kQueryTile;
+    first_query_ = (tiles - 1 - own.tile) * P::kTile.queries;
     b_ = own.head / p.query_heads;
     h_ = own.head % p.query_heads;
     kv_head_ = h_ / (p.query_heads / p.kv_heads);
@@ -63,11 +56,11 @@ class Forward {
     }
     int64_t key = next_tile(0);
     int stage = 0;
-    if (P::kStages > 1 && key < p.key_length) load_tile(key, stage);
+    if (P::kTile.stages > 1 && key < p.key_length) load_tile(key, stage);
     copy_async_commit();
     while (key < p.key_length) {
-      const int64_t next = next_tile(key + P::kKeyTile);
-      if constexpr (P::kStages > 1) {
+      const int64_t next = next_tile(key + P::kTile.keys);
+      if constexpr (P::kTile.stages > 1) {
         if (next < p.key_length) load_tile(next, stage ^ 1);
         copy_async_commit();
         copy_async_wait<1>();
@@ -80,7 +73,7 @@ class Forward {
       process_tile(key, stage);
       block_barrier();
       key = next;
-      if constexpr (P::kStages > 1) stage ^= 1;
+      if constexpr (P::kTile.stages > 1) stage ^= 1;
     }
     copy_async_wait<0>();
     finish();
@@ -92,7 +85,7 @@ class Forward {
   }
 
   CAUSEWAY_INLINE T* query_rows() const {
-    return reinterpret_cast<T*>(shared_memory()) + (kKeepQueries ? 0 : 2 * P::kStages * kForwardTileElements<P>);
+    return reinterpret_cast<T*>(shared_memory()) + (kKeepQueries ? 0 : 2 * P::kTile.stages * kForwardTileElements<P>);
   }
 
   CAUSEWAY_INLINE const T* query_block(int r, int d) const {
@@ -102,10 +95,10 @@ class Forward {
   CAUSEWAY_INLINE void load_queries() {
     T* rows = query_rows();
     if constexpr (P::kDirectQ) {
-      stage_rows<T, P::kQueryTile, P::kDimPadded, P::kHeadDim, kThreads>(rows, first_query_, p.query_length,
-                                                                         [&](int64_t t) { return p.q_row(b_, h_, t); });
+      stage_rows<T, P::kTile.queries, kDimPadded<P>, P::kHeadDim, kThreads>(
+          rows, first_query_, p.query_length, [&](int64_t t) { return p.q_row(b_, h_, t); });
     } else {
-      compute_rows<T, P::kQueryTile, P::kDimPadded, P::kHeadDim, kThreads>(
+      compute_rows<T, P::kTile.queries, kDimPadded<P>, P::kHeadDim, kThreads>(
           rows, first_query_, p.query_length, [&](int64_t t, int d) { return p.load_q(b_, h_, t, d); });
     }
     copy_async_commit();
@@ -123,9 +116,9 @@ class Forward {
 
   // The first tile from `key` on, of which any query of the block sees something.
   CAUSEWAY_INLINE int64_t next_tile(int64_t key) const {
-    if constexpr (P::kHasBlockMap && P::kMapIsUsable) {
-      for (; key < p.key_length; key += P::kKeyTile) {
-        for (int64_t t = first_query_; t < first_query_ + P::kQueryTile && t < p.query_length; t += P::kBlockQ)
+    if constexpr (P::kHasBlockMap && P::kTile.map_is_usable) {
+      for (; key < p.key_length; key += P::kTile.keys) {
+        for (int64_t t = first_query_; t < first_query_ + P::kTile.queries && t < p.query_length; t += P::kBlockQ)
           if (block_kind(p, b_, h_, t, key) != 0) return key;
       }
     }
@@ -134,17 +127,17 @@ class Forward {
 
   CAUSEWAY_INLINE void load_tile(int64_t key, int stage) const {
     if constexpr (P::kDirectK) {
-      stage_rows<T, P::kKeyTile, P::kDimPadded, P::kHeadDim, kThreads>(
+      stage_rows<T, P::kTile.keys, kDimPadded<P>, P::kHeadDim, kThreads>(
           tile(stage, 0), key, p.key_length, [&](int64_t s) { return p.k_row(b_, kv_head_, s); });
     } else {
-      compute_rows<T, P::kKeyTile, P::kDimPadded, P::kHeadDim, kThreads>(
+      compute_rows<T, P::kTile.keys, kDimPadded<P>, P::kHeadDim, kThreads>(
           tile(stage, 0), key, p.key_length, [&](int64_t s, int d) { return p.load_k(b_, kv_head_, s, d); });
     }
     if constexpr (P::kDirectV) {
-      stage_rows<T, P::kKeyTile, P::kDimPadded, P::kHeadDim, kThreads>(
+      stage_rows<T, P::kTile.keys, kDimPadded<P>, P::kHeadDim, kThreads>(
           tile(stage, 1), key, p.key_length, [&](int64_t s) { return p.v_row(b_, kv_head_, s); });
     } else {
-      compute_rows<T, P::kKeyTile, P::kDimPadded, P::kHeadDim, kThreads>(
+      compute_rows<T, P::kTile.keys, kDimPadded<P>, P::kHeadDim, kThreads>(
           tile(stage, 1), key, p.key_length, [&](int64_t s, int d) { return p.load_v(b_, kv_head_, s, d); });
     }
   }
@@ -188,7 +181,8 @@ class Forward {
   // MMAs of the tile from `key` on to weights.
   CAUSEWAY_INLINE void soften_tile(Accumulator (&scores)[kBlocks][kOthers], int64_t key, bool masked) {
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
-    const bool ends = key + P::kKeyTile > p.key_length || (P::kHasScore && first_line_ + 16 * kBlocks > p.query_length);
+    const bool ends =
+        key + P::kTile.keys > p.key_length || (P::kHasScore && first_line_ + 16 * kBlocks > p.query_length);
 #pragma clang loop unroll(full)
     for (int r = 0; r < kBlocks; ++r) {
       if (masked || ends) {
@@ -327,8 +321,8 @@ class Forward {
 
 }  // namespace attention_tile
 
-// One block of a launch of batch * query_heads * ceil(query_length / kQueryTile), kWaves waves each.
-template <class P>
+// One block of a launch of batch * query_heads * ceil(query_length / kTile.queries), kTile.waves waves each.
+template <AttentionProblem P>
 CAUSEWAY_INLINE void gpu_attention_forward(const P& problem, int task) {
   attention_tile::Forward<P>(problem, task).run();
 }

@@ -1,7 +1,7 @@
-// Attention on CDNA 2 and CDNA 3, forward, for the Problem that attention.h describes with heads of 64 or 128 elements
-// of two bytes whose keys and values lie in memory as rows: two rows of four waves, one of each row on every SIMD, are
-// half a turn apart, so that one multiplies while the other takes exponentials, as the MMAs of gemm_cdna.h do.
-// Between those a wave has a tile's scores in registers, so that the MMAs with its values come a turn after those
+// Attention on CDNA 2 and CDNA 3, forward, for the CdnaAttentionProblem of attention_problem.h: heads of 64 or 128
+// elements of two bytes whose keys and values lie in memory as rows: two rows of four waves, one of each row on every
+// SIMD, are half a turn apart, so that one multiplies while the other takes exponentials, as the MMAs of gemm_cdna.h
+// do. Between those a wave has a tile's scores in registers, so that the MMAs with its values come a turn after those
 // with its keys, together with those with the next tile's keys: slice s in shared memory is the keys of tile s and the
 // values of tile s - 1, and there are two of them.
 //
@@ -23,12 +23,11 @@ class ForwardPingPong : Forward<P, OthersInPairs> {
   using T = typename P::Operand;
   using Base::b_, Base::first_line_, Base::h_, Base::kv_head_, Base::output_, Base::p, Base::queries_;
   using Base::kBlocks, Base::kInner, Base::kOthers, Base::kThreads;
-  static constexpr int kDim = P::kDimPadded, kKeys = P::kKeyTile, kInRow = kDim / kPieceElements;
+  static constexpr int kDim = kDimPadded<P>, kKeys = P::kTile.keys, kInRow = kDim / kPieceElements;
   static constexpr int kSliceElements = 2 * kKeys * kDim;
   // Pieces of keys that each thread brings, and of values: two neighbouring keys' at once.
   static constexpr int kKeyPieces = kKeys * kInRow / kThreads, kValuePairs = kKeys / 2 * kInRow;
-  static_assert(sizeof(T) == 2 && P::kWaves == 8 && kKeys == 64 && P::kHeadDim == kDim);
-  static_assert(P::kDirectK && P::kDirectV && kValuePairs <= kThreads && kKeyPieces >= 1);
+  static_assert(kValuePairs <= kThreads && kKeyPieces >= 1);
 
  public:
   CAUSEWAY_INLINE ForwardPingPong(const P& problem, int task) : Base(problem, task) {}
@@ -80,9 +79,9 @@ class ForwardPingPong : Forward<P, OthersInPairs> {
  private:
   // As Base's, by scalar branches.
   CAUSEWAY_INLINE int next_tile(int key) const {
-    const int64_t last = this->first_query_ + P::kQueryTile;
+    const int64_t last = this->first_query_ + P::kTile.queries;
     const int64_t end = last < p.query_length ? last : p.query_length;
-    if constexpr (P::kHasBlockMap && P::kMapIsUsable)
+    if constexpr (P::kHasBlockMap && P::kTile.map_is_usable)
       for (; key < p.key_length; key += kKeys)
         for (int64_t t = this->first_query_; t < end; t += P::kBlockQ)
           if (same_in_wave(block_kind(p, b_, h_, t, key)) != 0) return key;
@@ -187,7 +186,7 @@ class ForwardPingPong : Forward<P, OthersInPairs> {
 }  // namespace attention_tile
 
 // As gpu_attention_forward().
-template <class P>
+template <CdnaAttentionProblem P>
 CAUSEWAY_INLINE void cdna_attention_forward(const P& problem, int task) {
   attention_tile::ForwardPingPong<P>(problem, task).run();
 }

@@ -27,14 +27,13 @@ template <class P, class Self, int kLineBlocks>
 class GradientPingPong {
  protected:
   using T = typename P::Operand;
-  static constexpr int kBlocks = kLineBlocks, kThreads = P::kWaves * kWaveWidth, kTile = P::kGradientTile;
-  static constexpr int kDim = P::kDimPadded, kInner = kDim / 16, kOthers = kTile / 16, kInRow = kDim / kPieceElements;
-  static constexpr int kLines = P::kWaves * 16 * kBlocks;
+  static constexpr int kBlocks = kLineBlocks, kThreads = P::kTile.waves * kWaveWidth, kTile = P::kTile.others;
+  static constexpr int kDim = kDimPadded<P>, kInner = kDim / 16, kOthers = kTile / 16, kInRow = kDim / kPieceElements;
+  static constexpr int kLines = P::kTile.waves * 16 * kBlocks;
   // Pieces of a tile of one operand, of which each thread brings one or two of both; and pairs of them.
   static constexpr int kPieces = kTile * kInRow, kHeld = 2 * kPieces / kThreads, kPairs = kPieces / 2;
   static constexpr int kImage = kTile * kDim;  // elements
-  static_assert(sizeof(T) == 2 && P::kWaves == 8 && kTile == 32 && P::kHeadDim == kDim);
-  static_assert(P::kDirectQ && P::kDirectK && P::kDirectV && P::kDirectGradient && 2 * kPairs <= kThreads);
+  static_assert(2 * kPairs <= kThreads);
 
   CAUSEWAY_INLINE explicit GradientPingPong(const P& problem) : p(problem) {}
 
@@ -215,6 +214,7 @@ class QueryGradientPingPong : GradientPingPong<P, QueryGradientPingPong<P>, 2> {
   friend Base;
   using Base::first_line_, Base::kBlocks, Base::kLines, Base::kOthers, Base::kTile, Base::p;
   using typename Base::T;
+  static_assert(kLines == P::kTile.queries);
 
  public:
   CAUSEWAY_INLINE QueryGradientPingPong(const P& problem, int task) : Base(problem) {
@@ -251,7 +251,7 @@ class QueryGradientPingPong : GradientPingPong<P, QueryGradientPingPong<P>, 2> {
   CAUSEWAY_INLINE bool is_tile(const OtherTile& tile) const { return tile.first < p.key_length; }
   CAUSEWAY_INLINE int kind(const OtherTile& tile) const { return block_kind(p, b_, h_, first_line_, tile.first); }
   CAUSEWAY_INLINE OtherTile next_tile(OtherTile tile) const {
-    if constexpr (P::kHasBlockMap && P::kMapIsUsable)
+    if constexpr (P::kHasBlockMap && P::kTile.map_is_usable)
       for (; tile.first < p.key_length; tile.first += kTile)
         for (int64_t t = first_query_; t < first_query_ + kLines && t < p.query_length; t += P::kBlockQ)
           if (same_in_wave(block_kind(p, b_, h_, t, tile.first)) != 0) return tile;
@@ -292,11 +292,12 @@ class QueryGradientPingPong : GradientPingPong<P, QueryGradientPingPong<P>, 2> {
 // kForKeys, kForValues: which of the two sums to compute.
 template <class P, bool kForKeys, bool kForValues>
 class KeyGradientPingPong
-    : GradientPingPong<P, KeyGradientPingPong<P, kForKeys, kForValues>, cdna_attention_key_blocks(P::kDimPadded)> {
-  using Base = GradientPingPong<P, KeyGradientPingPong, cdna_attention_key_blocks(P::kDimPadded)>;
+    : GradientPingPong<P, KeyGradientPingPong<P, kForKeys, kForValues>, cdna_attention_key_blocks(kDimPadded<P>)> {
+  using Base = GradientPingPong<P, KeyGradientPingPong, cdna_attention_key_blocks(kDimPadded<P>)>;
   friend Base;
   using Base::first_line_, Base::kBlocks, Base::kLines, Base::kOthers, Base::kTile, Base::p;
   using typename Base::T;
+  static_assert(kLines == P::kTile.keys);
 
  public:
   CAUSEWAY_INLINE KeyGradientPingPong(const P& problem, int task) : Base(problem) {
@@ -335,7 +336,7 @@ class KeyGradientPingPong
   CAUSEWAY_INLINE OtherTile next_tile(OtherTile tile) const {
     while (tile.head < end_) {
       for (; tile.first < p.query_length; tile.first += kTile) {
-        if constexpr (!(P::kHasBlockMap && P::kMapIsUsable)) return tile;
+        if constexpr (!(P::kHasBlockMap && P::kTile.map_is_usable)) return tile;
         for (int64_t s = first_key_; s < first_key_ + kLines && s < p.key_length; s += P::kBlockK)
           if (same_in_wave(block_kind(p, b_, tile.head, tile.first, s)) != 0) return tile;
       }
@@ -390,14 +391,14 @@ class KeyGradientPingPong
 
 }  // namespace attention_tile
 
-// One block of a launch of batch * query_heads * ceil(query_length / 256).
-template <class P>
+// One block of a launch of batch * query_heads * ceil(query_length / kTile.queries).
+template <CdnaAttentionGradientProblem P>
 CAUSEWAY_INLINE void cdna_attention_query_gradient(const P& problem, int task) {
   attention_tile::QueryGradientPingPong<P>(problem, task).run();
 }
 
-// One block of a launch of batch * kv_heads * ceil(key_length / (128 cdna_attention_key_blocks())).
-template <bool kForKeys, bool kForValues, class P>
+// One block of a launch of batch * kv_heads * ceil(key_length / kTile.keys).
+template <bool kForKeys, bool kForValues, CdnaAttentionGradientProblem P>
 CAUSEWAY_INLINE void cdna_attention_key_gradient(const P& problem, int task) {
   attention_tile::KeyGradientPingPong<P, kForKeys, kForValues>(problem, task).run();
 }

@@ -4,22 +4,21 @@
 //
 // With x the score in natural units, w = exp(x - lse) and dw = dout . v:
 //   dx = w (dw - delta),   dq = scale sum dx score'(x) k,   dk = scale sum dx score'(x) q,   dv = sum w dout
-// The problem P provides what gpu/attention.h says, and kDirectGradient, out_gradient_row(b, h, t), load_out_gradient,
-// load_lse, load_delta, score_gradient, kScoreIsShifted (score_gradient is 1), store_dq, store_dk, store_dv; kWaves
-// 16-line groups make a block of either launch, which goes over the others in tiles of kGradientTile.
+// A wave of a block of either launch has 16 lines; the block goes over the others in tiles.
 #pragma once
 
+#include "causeway/kernels/gpu/attention_problem.h"
 #include "causeway/kernels/gpu/attention_tile.h"
 
 namespace attention_tile {
 
 template <class P>
-constexpr int kGradientTileElements = P::kGradientTile * row_stride<typename P::Operand>(P::kDimPadded);
+constexpr int kGradientTileElements = P::kTile.others * row_stride<typename P::Operand>(kDimPadded<P>);
 template <class P>
-constexpr int kGradientLineElements = 16 * P::kWaves * row_stride<typename P::Operand>(P::kDimPadded);
+constexpr int kGradientLineElements = 16 * P::kTile.waves * row_stride<typename P::Operand>(kDimPadded<P>);
 
-// codegen/gpu/attention_geometry.h says how much shared memory a block takes: two operands of its own lines, kStages of
-// two operands of the others, and for the keys' launch the statistics of kStages tiles of queries.
+// gpu_attention_gradient_shared_bytes() says how much shared memory a block takes: two operands of its own lines,
+// kTile.stages of two operands of the others, and for the keys' launch the statistics of kTile.stages tiles of queries.
 
 // Of a line, what exp2 takes off its scores; a query that sees nothing has no weights.
 CAUSEWAY_INLINE float weight_shift(float lse) { return lse == -kInfinity ? -kInfinity : -lse * kLog2E; }
@@ -78,17 +77,18 @@ CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float qk, float dweight, 
   }
 }
 
-// What both launches do alike: a block owns 16 kWaves lines with two operands each (a, b), and goes over tiles of
-// others.
+// What both launches do alike: a block owns 16 lines for each wave, with two operands each (a, b), and goes over tiles
+// of others.
 template <class P>
 class GradientBlock {
  protected:
   using T = typename P::Operand;
-  static constexpr int kLines = 16 * P::kWaves;
-  static constexpr int kThreads = P::kWaves * kWaveWidth;
-  static constexpr int kInner = P::kDimPadded / 16;
-  static constexpr int kOthers = P::kGradientTile / 16;
-  static constexpr int kStride = row_stride<T>(P::kDimPadded);
+  static constexpr int kLines = 16 * P::kTile.waves;
+  static_assert(kLines == P::kTile.queries && kLines == P::kTile.keys);
+  static constexpr int kThreads = P::kTile.waves * kWaveWidth;
+  static constexpr int kInner = kDimPadded<P> / 16;
+  static constexpr int kOthers = P::kTile.others / 16;
+  static constexpr int kStride = row_stride<T>(kDimPadded<P>);
   static constexpr bool kKeepLines = sizeof(T) == 2 && kInner <= 4;
 
   CAUSEWAY_INLINE explicit GradientBlock(const P& problem) : p(problem) {}
@@ -99,49 +99,49 @@ class GradientBlock {
   CAUSEWAY_INLINE T* tile(int stage, int which) const {
     return lines(2) + (2 * stage + which) * kGradientTileElements<P>;
   }
-  // [kStages][lse, delta][kGradientTile]
+  // [kTile.stages][lse, delta][kTile.others]
   CAUSEWAY_INLINE float* statistics(int stage) const {
-    return reinterpret_cast<float*>(lines(2) + 2 * P::kStages * kGradientTileElements<P>) +
-           2 * stage * P::kGradientTile;
+    return reinterpret_cast<float*>(lines(2) + 2 * P::kTile.stages * kGradientTileElements<P>) +
+           2 * stage * P::kTile.others;
   }
 
   template <int kRows>
   CAUSEWAY_INLINE void stage_queries(T* to, int64_t h, int64_t t) const {
     if constexpr (P::kDirectQ) {
-      stage_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(to, t, p.query_length,
+      stage_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(to, t, p.query_length,
                                                                  [&](int64_t i) { return p.q_row(b_, h, i); });
     } else {
-      compute_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
+      compute_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(
           to, t, p.query_length, [&](int64_t i, int d) { return p.load_q(b_, h, i, d); });
     }
   }
   template <int kRows>
   CAUSEWAY_INLINE void stage_out_gradients(T* to, int64_t h, int64_t t) const {
     if constexpr (P::kDirectGradient) {
-      stage_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
+      stage_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(
           to, t, p.query_length, [&](int64_t i) { return p.out_gradient_row(b_, h, i); });
     } else {
-      compute_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
+      compute_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(
           to, t, p.query_length, [&](int64_t i, int d) { return p.load_out_gradient(b_, h, i, d); });
     }
   }
   template <int kRows>
   CAUSEWAY_INLINE void stage_keys(T* to, int64_t s) const {
     if constexpr (P::kDirectK) {
-      stage_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(to, s, p.key_length,
+      stage_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(to, s, p.key_length,
                                                                  [&](int64_t i) { return p.k_row(b_, kv_head_, i); });
     } else {
-      compute_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
+      compute_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(
           to, s, p.key_length, [&](int64_t i, int d) { return p.load_k(b_, kv_head_, i, d); });
     }
   }
   template <int kRows>
   CAUSEWAY_INLINE void stage_values(T* to, int64_t s) const {
     if constexpr (P::kDirectV) {
-      stage_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(to, s, p.key_length,
+      stage_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(to, s, p.key_length,
                                                                  [&](int64_t i) { return p.v_row(b_, kv_head_, i); });
     } else {
-      compute_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
+      compute_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(
           to, s, p.key_length, [&](int64_t i, int d) { return p.load_v(b_, kv_head_, i, d); });
     }
   }
@@ -251,11 +251,11 @@ class QueryGradient : GradientBlock<P> {
     this->keep_lines();
     int64_t key = next_tile(0);
     int stage = 0;
-    if (P::kStages > 1 && key < p.key_length) load_tile(key, stage);
+    if (P::kTile.stages > 1 && key < p.key_length) load_tile(key, stage);
     copy_async_commit();
     while (key < p.key_length) {
-      const int64_t next = next_tile(key + P::kGradientTile);
-      if constexpr (P::kStages > 1) {
+      const int64_t next = next_tile(key + P::kTile.others);
+      if constexpr (P::kTile.stages > 1) {
         if (next < p.key_length) load_tile(next, stage ^ 1);
         copy_async_commit();
         copy_async_wait<1>();
@@ -268,7 +268,7 @@ class QueryGradient : GradientBlock<P> {
       process_tile(key, stage);
       block_barrier();
       key = next;
-      if constexpr (P::kStages > 1) stage ^= 1;
+      if constexpr (P::kTile.stages > 1) stage ^= 1;
     }
     copy_async_wait<0>();
     block_barrier();
@@ -281,8 +281,8 @@ class QueryGradient : GradientBlock<P> {
 
  private:
   CAUSEWAY_INLINE int64_t next_tile(int64_t key) const {
-    if constexpr (P::kHasBlockMap && P::kMapIsUsable) {
-      for (; key < p.key_length; key += P::kGradientTile) {
+    if constexpr (P::kHasBlockMap && P::kTile.map_is_usable) {
+      for (; key < p.key_length; key += P::kTile.others) {
         for (int64_t t = first_query_; t < first_query_ + kLines && t < p.query_length; t += P::kBlockQ)
           if (block_kind(p, b_, h_, t, key) != 0) return key;
       }
@@ -291,8 +291,8 @@ class QueryGradient : GradientBlock<P> {
   }
 
   CAUSEWAY_INLINE void load_tile(int64_t key, int stage) const {
-    this->template stage_keys<P::kGradientTile>(this->tile(stage, 0), key);
-    this->template stage_values<P::kGradientTile>(this->tile(stage, 1), key);
+    this->template stage_keys<P::kTile.others>(this->tile(stage, 0), key);
+    this->template stage_values<P::kTile.others>(this->tile(stage, 1), key);
   }
 
   CAUSEWAY_INLINE void process_tile(int64_t key, int stage) {
@@ -300,7 +300,7 @@ class QueryGradient : GradientBlock<P> {
     if (kind == 0) return;
     const bool masked = P::kHasMask && kind == 1;
     // Lines past the end are not stored, and their weights are 0.
-    if (masked || key + P::kGradientTile > p.key_length || (P::kHasScore && first_line_ + 16 > p.query_length)) {
+    if (masked || key + P::kTile.others > p.key_length || (P::kHasScore && first_line_ + 16 > p.query_length)) {
       add_tile<Modified::kByAll>(key, stage, masked);
     } else {
       add_tile<P::kHasScore ? Modified::kByScore : Modified::kNot>(key, stage, false);
@@ -363,11 +363,11 @@ class KeyGradient : GradientBlock<P> {
     Position at = next_tile({kv_head_ * group, 0});
     const int64_t end = (kv_head_ + 1) * group;
     int stage = 0;
-    if (P::kStages > 1 && at.head < end) load_tile(at, stage);
+    if (P::kTile.stages > 1 && at.head < end) load_tile(at, stage);
     copy_async_commit();
     while (at.head < end) {
-      const Position next = next_tile({at.head, at.query + P::kGradientTile});
-      if constexpr (P::kStages > 1) {
+      const Position next = next_tile({at.head, at.query + P::kTile.others});
+      if constexpr (P::kTile.stages > 1) {
         if (next.head < end) load_tile(next, stage ^ 1);
         copy_async_commit();
         copy_async_wait<1>();
@@ -380,7 +380,7 @@ class KeyGradient : GradientBlock<P> {
       process_tile(at, stage);
       block_barrier();
       at = next;
-      if constexpr (P::kStages > 1) stage ^= 1;
+      if constexpr (P::kTile.stages > 1) stage ^= 1;
     }
     copy_async_wait<0>();
     block_barrier();
@@ -407,8 +407,8 @@ class KeyGradient : GradientBlock<P> {
   CAUSEWAY_INLINE Position next_tile(Position at) const {
     const int64_t end = (kv_head_ + 1) * (p.query_heads / p.kv_heads);
     while (at.head < end) {
-      for (; at.query < p.query_length; at.query += P::kGradientTile) {
-        if constexpr (!(P::kHasBlockMap && P::kMapIsUsable)) return at;
+      for (; at.query < p.query_length; at.query += P::kTile.others) {
+        if constexpr (!(P::kHasBlockMap && P::kTile.map_is_usable)) return at;
         for (int64_t s = first_key_; s < first_key_ + kLines && s < p.key_length; s += P::kBlockK)
           if (block_kind(p, b_, at.head, at.query, s) != 0) return at;
       }
@@ -418,13 +418,13 @@ class KeyGradient : GradientBlock<P> {
   }
 
   CAUSEWAY_INLINE void load_tile(const Position& at, int stage) const {
-    this->template stage_queries<P::kGradientTile>(this->tile(stage, 0), at.head, at.query);
-    this->template stage_out_gradients<P::kGradientTile>(this->tile(stage, 1), at.head, at.query);
+    this->template stage_queries<P::kTile.others>(this->tile(stage, 0), at.head, at.query);
+    this->template stage_out_gradients<P::kTile.others>(this->tile(stage, 1), at.head, at.query);
     float* statistics = this->statistics(stage);
-    for (int i = thread_index(); i < P::kGradientTile; i += Base::kThreads) {
+    for (int i = thread_index(); i < P::kTile.others; i += Base::kThreads) {
       const int64_t t = at.query + i;
       statistics[i] = t < p.query_length ? weight_shift(p.load_lse(b_, at.head, t)) : -kInfinity;
-      statistics[P::kGradientTile + i] = t < p.query_length ? p.load_delta(b_, at.head, t) : 0.0f;
+      statistics[P::kTile.others + i] = t < p.query_length ? p.load_delta(b_, at.head, t) : 0.0f;
     }
   }
 
@@ -433,7 +433,7 @@ class KeyGradient : GradientBlock<P> {
     if (kind == 0) return;
     const bool masked = P::kHasMask && kind == 1;
     // Queries past the end have weights of 0, and keys past the end are not stored.
-    if (masked || (P::kHasScore && (at.query + P::kGradientTile > p.query_length || first_line_ + 16 > p.key_length))) {
+    if (masked || (P::kHasScore && (at.query + P::kTile.others > p.query_length || first_line_ + 16 > p.key_length))) {
       add_tile<Modified::kByAll>(at, stage, masked);
     } else {
       add_tile<P::kHasScore ? Modified::kByScore : Modified::kNot>(at, stage, false);
@@ -454,7 +454,7 @@ class KeyGradient : GradientBlock<P> {
       for (int i = 0; i < kAccumulatorElements; ++i) {
         const int other = 16 * n + other_of(i);
         const PairGradient pair = pair_gradient<kModified>(
-            p, scores.v[i], dweights.v[i], statistics[other], statistics[P::kGradientTile + other], b_, at.head,
+            p, scores.v[i], dweights.v[i], statistics[other], statistics[P::kTile.others + other], b_, at.head,
             static_cast<int32_t>(at.query) + other, static_cast<int32_t>(first_line_) + line_of_slot(line_slot(i)),
             masked);
         scores.v[i] = pair.weight;
@@ -471,14 +471,14 @@ class KeyGradient : GradientBlock<P> {
 
 }  // namespace attention_tile
 
-// One block of a launch of batch * query_heads * ceil(query_length / (16 kWaves)).
-template <class P>
+// One block of a launch of batch * query_heads * ceil(query_length / kTile.queries).
+template <AttentionGradientProblem P>
 CAUSEWAY_INLINE void gpu_attention_query_gradient(const P& problem, int task) {
   attention_tile::QueryGradient<P>(problem, task).run();
 }
 
-// One block of a launch of batch * kv_heads * ceil(key_length / (16 kWaves)).
-template <bool kForKeys, bool kForValues, class P>
+// One block of a launch of batch * kv_heads * ceil(key_length / kTile.keys).
+template <bool kForKeys, bool kForValues, AttentionGradientProblem P>
 CAUSEWAY_INLINE void gpu_attention_key_gradient(const P& problem, int task) {
   attention_tile::KeyGradient<P, kForKeys, kForValues>(problem, task).run();
 }

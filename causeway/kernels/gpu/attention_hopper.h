@@ -1,40 +1,33 @@
-// Attention on Hopper (sm_90a), forward, for the problem that attention.h describes, with operands of 16 bits and heads
-// of 64 or 128 elements: one warpgroup has TMA bring tiles of queries, keys and values into rings in shared
-// memory, the others have 64 queries each and multiply by wgmma. The MMAs of scores of the next tile are asked for
-// before those of this one's weights and values (FlashAttention-3, Shah et al., arXiv 2407.08608), beside which it is
-// found out what makes weights of the scores; exponentials run beside the other warpgroups' MMAs. Blocks are
+// Attention on Hopper (sm_90a), forward, for the HopperAttentionProblem of attention_problem.h, with operands of 16
+// bits and heads of 64 or 128 elements: one warpgroup has TMA bring tiles of queries, keys and values into rings in
+// shared memory, the others have 64 queries each and multiply by wgmma. The MMAs of scores of the next tile are asked
+// for before those of this one's weights and values (FlashAttention-3, Shah et al., arXiv 2407.08608), beside which it
+// is found out what makes weights of the scores; exponentials run beside the other warpgroups' MMAs. Blocks are
 // persistent: the tiles of a block's next task are on their way while those of the one before are worked on.
-//
-// The problem P provides, in place of kWaves, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and its like,
-//   static constexpr int kGroups;    // warpgroups that multiply; kQueryTile is 64 of each
-//   static constexpr int kQueryStages;             // tasks in shared memory
-//   static constexpr int kMapQ, kMapK, kMapV;    // tensor maps of [D][T][H][B] with boxes of 64 x 64, or -1
-//   static constexpr bool kComputesOperands;    // whether any of them is -1
-//   static constexpr bool kScoreAddsDistance;    // the score is scale q . k + distance_factor(b, h) (s - t)
-//   static constexpr bool kMaskReadsMemory;      // of captured tensors
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_tile.h"
+#include "causeway/kernels/gpu/attention_problem.h"
 
 namespace attention_hopper {
 
-// What a block shares. codegen/gpu/attention_geometry.h counts its bytes.
+// What a block shares. hopper_attention_shared_bytes() counts its bytes.
 template <class P>
 struct ForwardShared {
   using T = typename P::Operand;
-  T queries[P::kQueryStages][P::kQueryTile * P::kHeadDim];
-  T keys[P::kStages][P::kKeyTile * P::kHeadDim];
-  T values[P::kStages][P::kKeyTile * P::kHeadDim];
-  Mbarrier queries_full[P::kQueryStages], queries_empty[P::kQueryStages];
-  Mbarrier keys_full[P::kStages], keys_empty[P::kStages];
-  Mbarrier values_full[P::kStages], values_empty[P::kStages];
-  TaskNote tasks[P::kQueryStages];
-  TileNote notes[P::kStages];
+  T queries[P::kTile.query_stages][kLinesOfBlock<P> * P::kHeadDim];
+  T keys[P::kTile.stages][P::kTile.keys * P::kHeadDim];
+  T values[P::kTile.stages][P::kTile.keys * P::kHeadDim];
+  Mbarrier queries_full[P::kTile.query_stages], queries_empty[P::kTile.query_stages];
+  Mbarrier keys_full[P::kTile.stages], keys_empty[P::kTile.stages];
+  Mbarrier values_full[P::kTile.stages], values_empty[P::kTile.stages];
+  TaskNote tasks[P::kTile.query_stages];
+  TileNote notes[P::kTile.stages];
 };
 
 // Of three warpgroups that multiply: tiles of 64 keys take fewer registers than those of 128 that heads of 64 have.
 template <class P>
-constexpr bool kFewerRegisters = P::kKeyTile == 64;
+constexpr bool kFewerRegisters = P::kTile.keys == 64;
 
 template <class P>
 class ForwardCopier : Copier<P> {
@@ -51,26 +44,27 @@ class ForwardCopier : Copier<P> {
   CAUSEWAY_INLINE void run(uint32_t* counter) {
     const auto heads = static_cast<int32_t>(p.query_heads);
     const int32_t group = heads / static_cast<int32_t>(p.kv_heads);
-    StageRing<P::kStages> ring;
+    StageRing<P::kTile.stages> ring;
     const auto order = [&] {
-      return TaskOrder<P>(block_count(), p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
+      return TaskOrder<P>(block_count(), p.batch * p.query_heads, group, p.query_length, kLinesOfBlock<P>,
                           p.key_length * (4 * P::kHeadDim));
     };
     int32_t task = this->leads() ? take_task(counter, order().count(), 1) : 0;
 #pragma clang loop unroll(disable)
     for (int32_t number = 0;; ++number) {
-      const int stage = number % P::kQueryStages;
+      const int stage = number % P::kTile.query_stages;
       Mbarrier* full = &shared_.queries_full[stage];
       TaskNote& note = shared_.tasks[stage];
-      barrier_wait(&shared_.queries_empty[stage], number / P::kQueryStages % 2 ^ 1);
+      barrier_wait(&shared_.queries_empty[stage], number / P::kTile.query_stages % 2 ^ 1);
       if (this->leads()) {
         const TaskOrder<P> tasks = order();
         int32_t head, tile;
         if (tasks.locate(task, head, tile)) {
           const int32_t h = head % heads;
-          note = {QueryTiles(p.query_length, P::kGroups).first_of(tasks.tiles - 1 - tile), head / heads, h, h / group};
-          this->template expect<Base::template kLoadedBytes<P::kQueryTile, P::kMapQ>>(full);
-          this->template load<P::kQueryTile, P::kMapQ>(shared_.queries[stage], full, note.b, note.head, note.first);
+          note = {QueryTiles(p.query_length, P::kTile.groups).first_of(tasks.tiles - 1 - tile), head / heads, h,
+                  h / group};
+          this->template expect<Base::template kLoadedBytes<kLinesOfBlock<P>, P::kMapQ>>(full);
+          this->template load<kLinesOfBlock<P>, P::kMapQ>(shared_.queries[stage], full, note.b, note.head, note.first);
         } else {
           note.first = -1;
           barrier_arrive(full);
@@ -81,7 +75,7 @@ class ForwardCopier : Copier<P> {
         if constexpr (P::kComputesOperands) this->announce(full);
         return;
       }
-      this->template compute<P::kQueryTile, P::kMapQ>(
+      this->template compute<kLinesOfBlock<P>, P::kMapQ>(
           shared_.queries[stage], note.first, p.query_length,
           [&](int64_t t, int d) { return p.load_q(note.b, note.head, t, d); });
       if constexpr (P::kComputesOperands) this->announce(full);
@@ -94,8 +88,8 @@ class ForwardCopier : Copier<P> {
 
  private:
   template <class BeforeLast>
-  CAUSEWAY_INLINE void copy_tiles(StageRing<P::kStages>& ring, const TaskNote& task, BeforeLast&& before_last) {
-    TilePlan<P, true, P::kKeyTile, kFewerRegisters<P>> plan(p, task, 1);
+  CAUSEWAY_INLINE void copy_tiles(StageRing<P::kTile.stages>& ring, const TaskNote& task, BeforeLast&& before_last) {
+    TilePlan<P, true, P::kTile.keys, kFewerRegisters<P>> plan(p, task, 1);
     TileNote note;
 #pragma clang loop unroll(disable)
     do {
@@ -105,20 +99,21 @@ class ForwardCopier : Copier<P> {
       barrier_wait(&shared_.keys_empty[ring.stage], ring.parity ^ 1);
       if (this->leads()) {
         shared_.notes[ring.stage] = note;
-        this->template expect<Base::template kLoadedBytes<P::kKeyTile, P::kMapK>>(full);
-        this->template load<P::kKeyTile, P::kMapK>(shared_.keys[ring.stage], full, task.b, task.kv_head, note.first);
+        this->template expect<Base::template kLoadedBytes<P::kTile.keys, P::kMapK>>(full);
+        this->template load<P::kTile.keys, P::kMapK>(shared_.keys[ring.stage], full, task.b, task.kv_head, note.first);
       }
-      this->template compute<P::kKeyTile, P::kMapK>(
+      this->template compute<P::kTile.keys, P::kMapK>(
           shared_.keys[ring.stage], note.first, p.key_length,
           [&](int64_t s, int d) { return p.load_k(task.b, task.kv_head, s, d); });
       if constexpr (P::kComputesOperands) this->announce(full);
       full = &shared_.values_full[ring.stage];
       barrier_wait(&shared_.values_empty[ring.stage], ring.parity ^ 1);
       if (this->leads()) {
-        this->template expect<Base::template kLoadedBytes<P::kKeyTile, P::kMapV>>(full);
-        this->template load<P::kKeyTile, P::kMapV>(shared_.values[ring.stage], full, task.b, task.kv_head, note.first);
+        this->template expect<Base::template kLoadedBytes<P::kTile.keys, P::kMapV>>(full);
+        this->template load<P::kTile.keys, P::kMapV>(shared_.values[ring.stage], full, task.b, task.kv_head,
+                                                     note.first);
       }
-      this->template compute<P::kKeyTile, P::kMapV>(
+      this->template compute<P::kTile.keys, P::kMapV>(
           shared_.values[ring.stage], note.first, p.key_length,
           [&](int64_t s, int d) { return p.load_v(task.b, task.kv_head, s, d); });
       if constexpr (P::kComputesOperands) this->announce(full);
@@ -134,8 +129,8 @@ class ForwardCopier : Copier<P> {
 template <class P>
 class Forward {
   using T = typename P::Operand;
-  static constexpr int kScores = P::kKeyTile / 2, kOutput = P::kHeadDim / 2;  // of this thread
-  static constexpr int kFirstTurn = 2 + P::kGroups;                           // a named barrier for each warpgroup
+  static constexpr int kScores = P::kTile.keys / 2, kOutput = P::kHeadDim / 2;  // of this thread
+  static constexpr int kFirstTurn = 2 + P::kTile.groups;                        // a named barrier for each warpgroup
   // Weights are relative to the greatest one of a row's first tile until they may exceed 2^kGrowth, which is seldom:
   // then to the greatest so far, and what was summed up before is multiplied. f16 ends at 2^16.
   static constexpr float kGrowth = __is_same(T, f16) ? 15 : 32;
@@ -145,11 +140,11 @@ class Forward {
       : p(problem), shared_(shared), group_(group) {}
 
   CAUSEWAY_INLINE void run() {
-    if (group_ == P::kGroups - 1) pass_turn();
+    if (group_ == P::kTile.groups - 1) pass_turn();
 #pragma clang loop unroll(disable)
     for (int32_t number = 0;; ++number) {
-      const int stage = number % P::kQueryStages;
-      barrier_wait(&shared_.queries_full[stage], number / P::kQueryStages % 2);
+      const int stage = number % P::kTile.query_stages;
+      barrier_wait(&shared_.queries_full[stage], number / P::kTile.query_stages % 2);
       const TaskNote task = shared_.tasks[stage];
       const int32_t first = uniform(task.first);
       if (first < 0) break;
@@ -178,7 +173,7 @@ class Forward {
 
   CAUSEWAY_INLINE void attend(T* queries, const TaskNote& task) {
     float scores[kScores], output[kOutput], maximum[2], sum[2];
-    uint32_t weights[P::kKeyTile / 16][4];
+    uint32_t weights[P::kTile.keys / 16][4];
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOutput; ++i) output[i] = 0.0f;
 #pragma clang loop unroll(full)
@@ -199,7 +194,7 @@ class Forward {
       Exponents exponents = find_exponents(scores, maximum);
       if (exponents.exceed) rebase(exponents, scores, maximum, sum, output);
       weigh(exponents, scores, maximum, sum);
-      pack<T, P::kKeyTile>(scores, weights);
+      pack<T, P::kTile.keys>(scores, weights);
       int follows = tile_follows(false);
 #pragma clang loop unroll(disable)
       for (;;) {
@@ -209,7 +204,7 @@ class Forward {
         warpgroup_fence();
         multiply_queries(scores, queries);
         warpgroup_commit();
-        multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values_.stage]);
+        multiply_weights<P, P::kTile.keys>(output, weights, shared_.values[values_.stage]);
         warpgroup_commit();
         pass_turn();
         warpgroup_wait<1>();
@@ -224,10 +219,10 @@ class Forward {
         values_.advance();
         if (exponents.exceed) rebase(exponents, scores, maximum, sum, output);
         weigh(exponents, scores, maximum, sum);
-        pack<T, P::kKeyTile>(scores, weights);
+        pack<T, P::kTile.keys>(scores, weights);
       }
       warpgroup_fence();
-      multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values_.stage]);
+      multiply_weights<P, P::kTile.keys>(output, weights, shared_.values[values_.stage]);
       warpgroup_commit();
       warpgroup_wait<0>();
       release(&shared_.values_empty[values_.stage]);
@@ -237,14 +232,14 @@ class Forward {
   }
 
   CAUSEWAY_INLINE void multiply_queries(float (&scores)[kScores], T* queries) const {
-    multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
+    multiply_lines<P, kLinesOfBlock<P>, P::kTile.keys>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
   }
 
   // Warpgroups begin their MMAs of a tile one after the other, so that one's softmax runs beside another's MMAs
   // (the ping-pong of FlashAttention-3). Each takes a turn at every tile.
   CAUSEWAY_INLINE void await_turn() { named_barrier(kFirstTurn + group_, 256); }
   CAUSEWAY_INLINE void pass_turn() {
-    named_barrier_arrive(kFirstTurn + (group_ + 1 == P::kGroups ? 0 : group_ + 1), 256);
+    named_barrier_arrive(kFirstTurn + (group_ + 1 == P::kTile.groups ? 0 : group_ + 1), 256);
   }
 
   // Waits for the keys of the next tile that these queries attend to, and hands back what others leave; false when
@@ -283,7 +278,7 @@ class Forward {
   CAUSEWAY_INLINE Exponents find_exponents(float (&scores)[kScores], const float (&maximum)[2]) {
     const TileNote note = note_;
     const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
-    const bool keys_inside = note.first + P::kKeyTile <= p.key_length;
+    const bool keys_inside = note.first + P::kTile.keys <= p.key_length;
     const bool queries_inside = first_line_ + 64 <= p.query_length;
     // Where a mask is all there is, or all beside a multiple of the distance, it is all that is applied; a factor below
     // 0 would make the least score the greatest.
@@ -423,7 +418,7 @@ class Forward {
       if (line < p.query_length && lane_index() % 4 == 0)
         p.store_lse(b, h, line, (maximum[slot] + fast_log2(all)) * kLn2);
     }
-    store_lines<P, P::kQueryTile>(output, inverse, queries, group_, [&](int line, int d, const float(&values)[8]) {
+    store_lines<P, kLinesOfBlock<P>>(output, inverse, queries, group_, [&](int line, int d, const float(&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_out(b, h, first_line_ + line, d + e, values[e]);
@@ -433,32 +428,30 @@ class Forward {
   const P& p;
   ForwardShared<P>& shared_;
   int32_t group_, b_ = 0, h_ = 0, first_line_ = 0;
-  StageRing<P::kStages> keys_, values_;
+  StageRing<P::kTile.stages> keys_, values_;
   TileNote note_ = {0, 0};  // of the tile at hand
   int left_ = 0;            // kinds of the tile whose keys were left last
 };
 
 }  // namespace attention_hopper
 
-// One block of a launch of any number, of 128 (kGroups + 1) threads each. `counter` is what they take tasks from
+// One block of a launch of any number, of 128 (kTile.groups + 1) threads each. `counter` is what they take tasks from
 // (take_task), their own alone while they run.
-template <class P>
+template <HopperAttentionProblem P>
 CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
-  static_assert(sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128));
-  static_assert(P::kQueryTile == 64 * P::kGroups && P::kKeyTile % 64 == 0);
   auto& shared = *reinterpret_cast<ForwardShared<P>*>(shared_memory());
   constexpr int kArrivals = ForwardCopier<P>::kArrivals;
   if (thread_index() == 0) {
-    for (int stage = 0; stage < P::kQueryStages; ++stage) {
+    for (int stage = 0; stage < P::kTile.query_stages; ++stage) {
       barrier_init(&shared.queries_full[stage], kArrivals);
-      barrier_init(&shared.queries_empty[stage], 4 * P::kGroups);
+      barrier_init(&shared.queries_empty[stage], 4 * P::kTile.groups);
     }
-    for (int stage = 0; stage < P::kStages; ++stage) {
+    for (int stage = 0; stage < P::kTile.stages; ++stage) {
       barrier_init(&shared.keys_full[stage], kArrivals);
       barrier_init(&shared.values_full[stage], kArrivals);
-      barrier_init(&shared.keys_empty[stage], 4 * P::kGroups);
-      barrier_init(&shared.values_empty[stage], 4 * P::kGroups);
+      barrier_init(&shared.keys_empty[stage], 4 * P::kTile.groups);
+      barrier_init(&shared.values_empty[stage], 4 * P::kTile.groups);
     }
     barrier_init_fence();
   }

@@ -3,12 +3,6 @@
 // in the other, in two operands; another warpgroup copies tiles of the others, also in two operands. Scores and
 // gradients of weights are dot products of own lines and others; what follows from them stays in registers, where wgmma
 // takes it as its left operand, so that nothing but operands passes through shared memory.
-//
-// The problem P provides, in place of kWaves, kStages, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and
-// its like,
-//   static constexpr int kGroups, kGradientTile, kGradientStages;
-//   static constexpr int kMapQ, kMapK, kMapV, kMapGradient;    // tensor maps of [D][T][H][B], boxes of 64 x 64, or -1
-//   static constexpr bool kComputesOperands;    // whether any of them is -1
 #pragma once
 
 #include "causeway/kernels/gpu/attention_gradient.h"
@@ -39,19 +33,19 @@ struct GradientTileNote {
 };
 
 // What a block shares: own lines of queries and output's gradients, others of keys and values, or the reverse.
-// codegen/gpu/attention_geometry.h counts its bytes.
+// hopper_attention_gradient_shared_bytes() counts its bytes.
 template <class P>
 struct GradientShared {
   using T = typename P::Operand;
-  static constexpr int kLines = 64 * P::kGroups, kOwn = 2;
+  static constexpr int kLines = kLinesOfBlock<P>, kOwn = P::kTile.own_stages;
   static constexpr bool kInOrder = false;
-  T own[kOwn][2][kLines * P::kHeadDim];  // of two tasks
-  T others[P::kGradientStages][2][P::kGradientTile * P::kHeadDim];
-  float statistics[P::kGradientStages][2][P::kGradientTile];  // of queries: shift and delta
+  T own[kOwn][2][kLines * P::kHeadDim];
+  T others[P::kTile.stages][2][P::kTile.others * P::kHeadDim];
+  float statistics[P::kTile.stages][2][P::kTile.others];  // of queries: shift and delta
   Mbarrier own_full[2], own_empty[2];
-  Mbarrier full[P::kGradientStages], empty[P::kGradientStages];
+  Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
   TaskNote tasks[2];
-  GradientTileNote notes[P::kGradientStages];
+  GradientTileNote notes[P::kTile.stages];
 };
 
 // Queries and output's gradients, keys and values, into their tiles.
@@ -59,7 +53,7 @@ template <class P, bool kOwnAreQueries, class Shared = GradientShared<P>>
 class GradientCopier : Copier<P> {
   using Base = Copier<P>;
   using T = typename P::Operand;
-  static constexpr int kLines = Shared::kLines, kOthers = P::kGradientTile;
+  static constexpr int kLines = Shared::kLines, kOthers = P::kTile.others;
 
  public:
   using Base::kThreads;
@@ -86,9 +80,9 @@ class GradientCopier : Copier<P> {
         if (order.locate(take_task(counter, order.count(), 1, Shared::kInOrder), head, tile)) {
           const int32_t h = head % heads;
           // Under a causal mask later queries see more keys, and the first keys are seen by the most queries.
-          note = {
-              kOwnAreQueries ? QueryTiles(p.query_length, P::kGroups).first_of(order.tiles - 1 - tile) : tile * kLines,
-              head / heads, h, kOwnAreQueries ? h / group : h};
+          note = {kOwnAreQueries ? QueryTiles(p.query_length, P::kTile.groups).first_of(order.tiles - 1 - tile)
+                                 : tile * kLines,
+                  head / heads, h, kOwnAreQueries ? h / group : h};
           this->template expect<kBytes<kLines, kOwnAreQueries>>(full);
         } else {
           note.first = -1;
@@ -178,7 +172,7 @@ class GradientCopier : Copier<P> {
 
   const P& p;
   Shared& shared_;
-  StageRing<P::kGradientStages> ring_;
+  StageRing<P::kTile.stages> ring_;
 };
 
 // What warpgroups that multiply do alike in both launches: a task at a time, and the tiles of others that matter to 64
@@ -187,7 +181,7 @@ template <class P>
 class GradientGroup {
  protected:
   using T = typename P::Operand;
-  static constexpr int kLines = GradientShared<P>::kLines, kOthers = P::kGradientTile;
+  static constexpr int kLines = GradientShared<P>::kLines, kOthers = P::kTile.others;
 
   CAUSEWAY_INLINE GradientGroup(const P& problem, GradientShared<P>& shared, int group)
       : p(problem), shared_(shared), group_(group) {}
@@ -243,7 +237,7 @@ class GradientGroup {
   GradientShared<P>& shared_;
   int32_t group_, b_ = 0, head_ = 0, first_line_ = 0;  // head: of own lines
   StageRing<2> own_;
-  StageRing<P::kGradientStages> ring_;
+  StageRing<P::kTile.stages> ring_;
   GradientTileNote note_ = {{0, 0}, 0, 0};
   int before_ = -1;  // the stage that MMAs under way may still read
 };
@@ -565,17 +559,16 @@ class KeyGradient : GradientGroup<P> {
 // Rings and registers, then the copying warpgroup's work or that of one that multiplies.
 template <bool kOwnAreQueries, class Group, class P>
 CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
-  static_assert(sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128));
   using GroupCopier = GradientCopier<P, kOwnAreQueries>;
   auto& shared = *reinterpret_cast<GradientShared<P>*>(shared_memory());
   if (thread_index() == 0) {
-    for (int stage = 0; stage < 2; ++stage) {
+    for (int stage = 0; stage < P::kTile.own_stages; ++stage) {
       barrier_init(&shared.own_full[stage], GroupCopier::kOwnArrivals);
-      barrier_init(&shared.own_empty[stage], 4 * P::kGroups);
+      barrier_init(&shared.own_empty[stage], 4 * P::kTile.groups);
     }
-    for (int stage = 0; stage < P::kGradientStages; ++stage) {
+    for (int stage = 0; stage < P::kTile.stages; ++stage) {
       barrier_init(&shared.full[stage], GroupCopier::kArrivals);
-      barrier_init(&shared.empty[stage], 4 * P::kGroups);
+      barrier_init(&shared.empty[stage], 4 * P::kTile.groups);
     }
     barrier_init_fence();
   }
@@ -592,14 +585,14 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32
 
 }  // namespace attention_hopper
 
-// One block of a launch of any number, of 128 (kGroups + 1) threads each. `counter` is what they take tasks from
+// One block of a launch of any number, of 128 (kTile.groups + 1) threads each. `counter` is what they take tasks from
 // (take_task), their own alone while they run.
-template <class P>
+template <HopperAttentionGradientProblem P>
 CAUSEWAY_INLINE void hopper_attention_query_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   attention_hopper::run_gradient<true, attention_hopper::QueryGradient<P>>(p, maps, counter);
 }
 
-template <bool kForKeys, bool kForValues, class P>
+template <bool kForKeys, bool kForValues, HopperAttentionGradientProblem P>
 CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   attention_hopper::run_gradient<false, attention_hopper::KeyGradient<P, kForKeys, kForValues>>(p, maps, counter);
 }

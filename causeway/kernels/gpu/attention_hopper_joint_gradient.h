@@ -7,9 +7,7 @@
 // Blocks take tasks in the order of their numbers, and a head's tiles of keys have growing ones: who waits for a turn
 // waits for blocks that have begun, the first of which waits for nobody.
 //
-// The problem P provides what attention_hopper_gradient.h says, with kGroups = 2, kGradientTile = 64, kComputesOperands
-// false, kOwnStages in addition, and
-//   float* workspace    // sums, [B][H][tiles of 64 queries][joint_gradient_sums(D)], then a turn for each tile
+// The problem's workspace has sums, [B][H][tiles of 64 queries][joint_gradient_sums(D)], then a turn for each tile.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_gradient.h"
@@ -21,7 +19,7 @@ constexpr int joint_gradient_sums(int head_dim) { return 64 * head_dim; }
 
 template <class P>
 CAUSEWAY_INLINE int32_t query_tiles(const P& p) {
-  return (static_cast<int32_t>(p.query_length) + P::kGradientTile - 1) / P::kGradientTile;
+  return (static_cast<int32_t>(p.query_length) + P::kTile.others - 1) / P::kTile.others;
 }
 // A number for each tile of queries: 1 more than that of the tile of keys which has added last, at first 0.
 template <class P>
@@ -38,25 +36,25 @@ struct SumNote {
 template <class P>
 struct JointGradientShared {
   using T = typename P::Operand;
-  static constexpr int kLines = 64 * P::kGroups, kOwn = P::kOwnStages;
+  static constexpr int kLines = kLinesOfBlock<P>, kOwn = P::kTile.own_stages;
   static constexpr bool kInOrder = true;
   T own[kOwn][2][kLines * P::kHeadDim];
-  T others[P::kGradientStages][2][P::kGradientTile * P::kHeadDim];
-  T score_gradients[2][kLines * P::kGradientTile];           // lines of keys, of two tiles
-  float sums[P::kGroups][joint_gradient_sums(P::kHeadDim)];  // of tiles that each warpgroup adds up
-  float statistics[P::kGradientStages][2][P::kGradientTile];
+  T others[P::kTile.stages][2][P::kTile.others * P::kHeadDim];
+  T score_gradients[2][kLines * P::kTile.others];                 // lines of keys, of two tiles
+  float sums[P::kTile.groups][joint_gradient_sums(P::kHeadDim)];  // of tiles that each warpgroup adds up
+  float statistics[P::kTile.stages][2][P::kTile.others];
   Mbarrier own_full[kOwn], own_empty[kOwn];
-  Mbarrier full[P::kGradientStages], empty[P::kGradientStages];
-  Mbarrier sums_full[P::kGroups], sums_empty[P::kGroups];
+  Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
+  Mbarrier sums_full[P::kTile.groups], sums_empty[P::kTile.groups];
   TaskNote tasks[kOwn];
-  GradientTileNote notes[P::kGradientStages];
-  SumNote sum_notes[P::kGroups];
+  GradientTileNote notes[P::kTile.stages];
+  SumNote sum_notes[P::kTile.groups];
 };
 
 // A tile of queries among all of them.
 template <class P>
 CAUSEWAY_INLINE int64_t query_tile_number(const P& p, int32_t b, int32_t head, int32_t query) {
-  return (static_cast<int64_t>(b) * p.query_heads + head) * query_tiles(p) + query / P::kGradientTile;
+  return (static_cast<int64_t>(b) * p.query_heads + head) * query_tiles(p) + query / P::kTile.others;
 }
 
 // A warp for each warpgroup: sends what that has added up, tile after tile.
@@ -90,7 +88,7 @@ class SumSender {
       for (int32_t last = own - 1; last >= 0; last -= 32) {
         const int32_t tile = last - lane_index();
         const bool adds =
-            tile >= 0 && tile_kinds<P, false, P::kGradientTile>(p, note.b, note.head, tile * kLines, note.query) != 0;
+            tile >= 0 && tile_kinds<P, false, P::kTile.others>(p, note.b, note.head, tile * kLines, note.query) != 0;
         const auto lanes = static_cast<uint32_t>(wave_ballot(adds));
         if (lanes != 0) return last - __builtin_ctz(lanes);
       }
@@ -129,12 +127,12 @@ template <class P>
 class JointGradient {
   using T = typename P::Operand;
   using Shared = JointGradientShared<P>;
-  static constexpr int kLines = Shared::kLines, kOthers = P::kGradientTile;
+  static constexpr int kLines = Shared::kLines, kOthers = P::kTile.others;
   // Weights alone are computed beside the MMAs that give their gradients, where nothing else needs the scores.
   static constexpr bool kBeside = !P::kHasScore || P::kScoreIsShifted;
   static constexpr Modified kMasked = ScoreWork<P>::kMasked, kUnmasked = ScoreWork<P>::kUnmasked;
-  static constexpr int kJoin = 1 + P::kGroups;  // a named barrier of all that multiply
-  static constexpr int kPassedOn = kJoin + 1;   // and one for each that adds up what all of them have passed on
+  static constexpr int kJoin = 1 + P::kTile.groups;  // a named barrier of all that multiply
+  static constexpr int kPassedOn = kJoin + 1;        // and one for each that adds up what all of them have passed on
 
  public:
   CAUSEWAY_INLINE JointGradient(const P& problem, Shared& shared, int group)
@@ -164,7 +162,7 @@ class JointGradient {
     for (int i = 0; i < P::kHeadDim / 2; ++i) dk[i] = computed_here(0.0f), dv[i] = computed_here(0.0f);
     add_tiles(own, dk, dv);
     // Results take the place of keys and values, which the other warpgroup's MMAs may still read.
-    named_barrier(kJoin, 128 * P::kGroups);
+    named_barrier(kJoin, 128 * P::kTile.groups);
     const int32_t head = shared_.tasks[own_.stage].head;
     const float scales[2] = {p.scale, p.scale}, ones[2] = {1.0f, 1.0f};
     store_lines<P, kLines>(dk, scales, own[0], group_, [&](int line, int d, const float(&values)[8]) {
@@ -233,12 +231,12 @@ class JointGradient {
       const bool adds_up = tile_parity_ == group_;
       const int barrier = kPassedOn + tile_parity_;
       tile_parity_ ^= 1;
-      if (!adds_up) named_barrier_arrive(barrier, 128 * P::kGroups);
+      if (!adds_up) named_barrier_arrive(barrier, 128 * P::kTile.groups);
       warpgroup_wait<0>();
       release(&shared_.empty[ring_.stage]);
       ring_.advance();
       if (adds_up) {
-        named_barrier(barrier, 128 * P::kGroups);
+        named_barrier(barrier, 128 * P::kTile.groups);
         float dq[P::kHeadDim / 2];
         multiply_joint(dq, passed_on, own[0]);
         hand_on(dq);
@@ -331,8 +329,8 @@ class JointGradient {
   const P& p;
   Shared& shared_;
   int32_t group_, b_ = 0, first_key_ = 0;
-  StageRing<P::kOwnStages> own_;
-  StageRing<P::kGradientStages> ring_;
+  StageRing<P::kTile.own_stages> own_;
+  StageRing<P::kTile.stages> ring_;
   GradientTileNote note_ = {{0, 0}, 0, 0};
   int sums_parity_ = 0, tile_parity_ = 0;
 };
@@ -340,31 +338,29 @@ class JointGradient {
 }  // namespace attention_hopper
 
 // Sets what blocks take turns by.
-template <class P>
+template <HopperAttentionJointProblem P>
 CAUSEWAY_INLINE void hopper_attention_begin_turns(const P& p, int task) {
   const int64_t at = static_cast<int64_t>(task) * 128 + thread_index();
   if (at < p.batch * p.query_heads * attention_hopper::query_tiles(p)) attention_hopper::query_turns(p)[at] = 0;
 }
 
 // One block of a launch of any number, of 384 threads each.
-template <class P>
+template <HopperAttentionJointProblem P>
 CAUSEWAY_INLINE void hopper_attention_joint_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
-  static_assert(sizeof(typename P::Operand) == 2 && P::kHeadDim == 128 && P::kGroups == 2);
-  static_assert(P::kGradientTile == 64 && !P::kComputesOperands);
   using Shared = JointGradientShared<P>;
   using GroupCopier = GradientCopier<P, false, Shared>;
   auto& shared = *reinterpret_cast<Shared*>(shared_memory());
   if (thread_index() == 0) {
-    for (int stage = 0; stage < P::kOwnStages; ++stage) {
+    for (int stage = 0; stage < P::kTile.own_stages; ++stage) {
       barrier_init(&shared.own_full[stage], GroupCopier::kOwnArrivals);
-      barrier_init(&shared.own_empty[stage], 4 * P::kGroups);
+      barrier_init(&shared.own_empty[stage], 4 * P::kTile.groups);
     }
-    for (int stage = 0; stage < P::kGradientStages; ++stage) {
+    for (int stage = 0; stage < P::kTile.stages; ++stage) {
       barrier_init(&shared.full[stage], GroupCopier::kArrivals);
-      barrier_init(&shared.empty[stage], 4 * P::kGroups);
+      barrier_init(&shared.empty[stage], 4 * P::kTile.groups);
     }
-    for (int group = 0; group < P::kGroups; ++group) {
+    for (int group = 0; group < P::kTile.groups; ++group) {
       barrier_init(&shared.sums_full[group], 4);
       barrier_init(&shared.sums_empty[group], 1);
     }
@@ -375,7 +371,7 @@ CAUSEWAY_INLINE void hopper_attention_joint_gradient(const P& p, const TensorMap
     registers_decrease<40>();
     if (thread_index() < 32) {
       GroupCopier(p, maps, shared).run(counter);
-    } else if (thread_index() < 32 * (1 + P::kGroups)) {
+    } else if (thread_index() < 32 * (1 + P::kTile.groups)) {
       SumSender<P>(p, shared, uniform(thread_index() / 32) - 1).run();
     }
   } else {
@@ -385,13 +381,13 @@ CAUSEWAY_INLINE void hopper_attention_joint_gradient(const P& p, const TensorMap
 }
 
 // The gradient of 64 queries of a head from their sums; 128 threads.
-template <class P>
+template <HopperAttentionJointProblem P>
 CAUSEWAY_INLINE void hopper_attention_finish_queries(const P& p, int task) {
   using namespace attention_hopper;
   using T = typename P::Operand;
   const int32_t tiles = query_tiles(p);
   const int32_t tile = task % tiles, head = task / tiles % static_cast<int32_t>(p.query_heads);
-  const int32_t b = task / tiles / static_cast<int32_t>(p.query_heads), query = tile * P::kGradientTile;
+  const int32_t b = task / tiles / static_cast<int32_t>(p.query_heads), query = tile * P::kTile.others;
   // Nobody has added to queries that see nothing.
   const bool added = query_turns(p)[task] != 0;
   const float* from = p.workspace + static_cast<int64_t>(task) * joint_gradient_sums(P::kHeadDim);

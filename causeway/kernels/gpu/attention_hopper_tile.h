@@ -40,6 +40,10 @@ constexpr uint64_t columns_further(int columns) {
 }
 constexpr uint64_t rows_further(int rows) { return static_cast<uint64_t>(rows * 128 / 16); }
 
+// Queries, or keys, of a block: 64 for each warpgroup that multiplies.
+template <class P>
+constexpr int kLinesOfBlock = hopper_attention_lines(P::kTile.groups);
+
 // Bits that say what the map tells of each warpgroup's part of a tile: 0 when nothing attends, 2 when all does, 1
 // otherwise.
 constexpr int kind_of(int kinds, int group) { return kinds >> 2 * group & 3; }
@@ -72,18 +76,18 @@ CAUSEWAY_INLINE void release(Mbarrier* barrier) {
 // Of a block of three or four warpgroups, whose threads begin with 168 or 128 registers: most go to those that
 // multiply. kFewer: of four, those need not have all they can get.
 template <class P, bool kFewer>
-constexpr bool kCopyingHasRegisters = P::kGroups == 2 || kFewer;
+constexpr bool kCopyingHasRegisters = P::kTile.groups == 2 || kFewer;
 template <class P, bool kFewer>
 CAUSEWAY_INLINE void begin_copying() {
-  static_assert(P::kGroups == 2 || P::kGroups == 3);
+  static_assert(P::kTile.groups == 2 || P::kTile.groups == 3);
   registers_decrease<kCopyingHasRegisters<P, kFewer> ? 56 : 32>();
 }
 template <class P, bool kFewer>
 CAUSEWAY_INLINE void begin_multiplying() {
-  registers_increase<P::kGroups == 2 ? 224 : kFewer ? 152 : 160>();
+  registers_increase<P::kTile.groups == 2 ? 224 : kFewer ? 152 : 160>();
 }
 
-// The kinds of a tile whose lines [own, own + 64 kGroups) belong to warpgroups and whose others are [other, other +
+// The kinds of a tile whose lines [own, own + kLinesOfBlock) belong to warpgroups and whose others are [other, other +
 // kOthers). kOwnAreQueries: which of the two are queries. Where blocks of the map are 64 x 64 a warpgroup's part of a
 // tile is one or two of them, which are asked for together; elsewhere loops are not unrolled, as the copying warpgroup
 // has few registers.
@@ -95,9 +99,9 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
     constexpr int kBlocks = kOthers / 64;
     const int32_t own_blocks = ((kOwnAreQueries ? queries : keys) + 63) / 64;
     const int32_t other_blocks = ((kOwnAreQueries ? keys : queries) + 63) / 64;
-    uint8_t blocks[P::kGroups][kBlocks];
+    uint8_t blocks[P::kTile.groups][kBlocks];
 #pragma clang loop unroll(full)
-    for (int group = 0; group < P::kGroups; ++group)
+    for (int group = 0; group < P::kTile.groups; ++group)
 #pragma clang loop unroll(full)
       for (int i = 0; i < kBlocks; ++i) {
         // Past an end those before it are read, and do not count.
@@ -106,7 +110,7 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
         blocks[group][i] = kOwnAreQueries ? p.block_kind(b, h, line, at) : p.block_kind(b, h, at, line);
       }
 #pragma clang loop unroll(full)
-    for (int group = 0; group < P::kGroups; ++group) {
+    for (int group = 0; group < P::kTile.groups; ++group) {
       uint32_t seen = 0, left_out = 0;
 #pragma clang loop unroll(full)
       for (int i = 0; i < kBlocks; ++i) {
@@ -119,7 +123,7 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
     return kinds;
   }
 #pragma clang loop unroll(disable)
-  for (int group = 0; group < P::kGroups; ++group) {
+  for (int group = 0; group < P::kTile.groups; ++group) {
     const int32_t line = own + 64 * group;
     const int32_t t = kOwnAreQueries ? line : other, s = kOwnAreQueries ? other : line;
     const int32_t t_end = t + (kOwnAreQueries ? 64 : kOthers), s_end = s + (kOwnAreQueries ? kOthers : 64);
@@ -142,7 +146,7 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
 // The first query of a warpgroup in a task's tile; where it is to be idle, past the end of all.
 template <class P>
 CAUSEWAY_INLINE int32_t first_query(const P& p, int32_t first, int group) {
-  const bool idle = group == P::kGroups - 1 && QueryTiles(p.query_length, P::kGroups).is_shorter(first);
+  const bool idle = group == P::kTile.groups - 1 && QueryTiles(p.query_length, P::kTile.groups).is_shorter(first);
   return idle ? static_cast<int32_t>(p.query_length) : first + 64 * group;
 }
 
@@ -204,7 +208,7 @@ class TilePlan {
   CAUSEWAY_INLINE void narrow_by_pieces() {
     constexpr int32_t kPiece = 16 * P::kBlockK;
     const int32_t last_row = (static_cast<int32_t>(p.query_length) + P::kBlockQ - 1) / P::kBlockQ - 1;
-    constexpr int kRows = (64 * P::kGroups + P::kBlockQ - 1) / P::kBlockQ;
+    constexpr int kRows = (kLinesOfBlock<P> + P::kBlockQ - 1) / P::kBlockQ;
     int32_t first = -1, last = -1;
 #pragma clang loop unroll_count(kCopyingHasRegisters<P, kFewer> ? 2 : 1)
     for (int32_t round = 0; round < P::kMapRowPieces; round += 32) {
@@ -243,7 +247,7 @@ class TilePlan {
       return;
     }
     constexpr bool kHeads = !kOwnAreQueries && P::kMapHasHeads;  // whose parts of the map differ
-    const int32_t own_end = task_.first + 64 * P::kGroups < own_length ? task_.first + 64 * P::kGroups : own_length;
+    const int32_t own_end = task_.first + kLinesOfBlock<P> < own_length ? task_.first + kLinesOfBlock<P> : own_length;
     uint32_t seen = 0;
     for (int32_t head = kOwnAreQueries ? h_ : h_ + 1, left = kHeads ? group_ : 1; left > 0; ++head, --left) {
 #pragma clang loop unroll(disable)
@@ -305,8 +309,8 @@ class TilePlan {
   }
   CAUSEWAY_INLINE int kinds(int32_t other) const {
     const int all = kinds_of_all(other);
-    if (!kOwnAreQueries || !QueryTiles(p.query_length, P::kGroups).is_shorter(task_.first)) return all;
-    return all & ((1 << 2 * (P::kGroups - 1)) - 1);
+    if (!kOwnAreQueries || !QueryTiles(p.query_length, P::kTile.groups).is_shorter(task_.first)) return all;
+    return all & ((1 << 2 * (P::kTile.groups - 1)) - 1);
   }
   CAUSEWAY_INLINE int kinds_of_all(int32_t other) const {
     if constexpr (P::kHasBlockMap) {
@@ -314,8 +318,8 @@ class TilePlan {
     } else {
       const auto length = static_cast<int32_t>(kOwnAreQueries ? p.query_length : p.key_length);
       const int32_t inside = length - task_.first;
-      return inside >= 64 * P::kGroups ? kKindWithoutMap & ((1 << 2 * P::kGroups) - 1)
-                                       : kKindWithoutMap & ((1 << 2 * ((inside + 63) / 64)) - 1);
+      return inside >= kLinesOfBlock<P> ? kKindWithoutMap & ((1 << 2 * P::kTile.groups) - 1)
+                                        : kKindWithoutMap & ((1 << 2 * ((inside + 63) / 64)) - 1);
     }
   }
 
@@ -358,7 +362,7 @@ class Copier {
   // Of those that copy.
   CAUSEWAY_INLINE static void copiers_barrier() {
     if constexpr (P::kComputesOperands) {
-      named_barrier(1 + P::kGroups, 128);
+      named_barrier(1 + P::kTile.groups, 128);
     } else {
       wave_barrier();
     }

@@ -3,15 +3,10 @@
 // lie in memory, without matrix instructions: teams of lanes share a key, each lane 16 bytes of it, and keep a running
 // maximum and sum of the keys that they had. Where heads are few and keys many, several blocks share a head's, and a
 // second launch combines what they leave.
-//
-// The problem P provides what attention.h asks for, with rows of queries, keys and values in memory (kDirectQ,
-// kDirectK, kDirectV) whose length divides into a power of two of 16-byte pieces; of its tiles kWaves alone. Also
-//
-//   static constexpr int kMostParts;   // that a head's keys are cut into
-//   float* workspace;                  // for what blocks leave of their parts, if there may be several
+// The length of rows divides into a power of two of 16-byte pieces.
 #pragma once
 
-#include "causeway/kernels/gpu/attention_one_query_layout.h"
+#include "causeway/kernels/gpu/attention_problem.h"
 #include "causeway/kernels/gpu/attention_tile.h"
 
 namespace attention_tile {
@@ -32,13 +27,13 @@ class OneQuery {
   using T = typename P::Operand;
   static constexpr int kPiece = 16 / sizeof(T);
   static constexpr int kLanes = P::kHeadDim / kPiece;  // of a team
-  static constexpr int kTeams = P::kWaves * kWaveWidth / kLanes;
+  static constexpr int kTeams = P::kTile.waves * kWaveWidth / kLanes;
   static constexpr int kAtOnce = 4;  // keys on their way to a lane
   static_assert(kLanes * kPiece == P::kHeadDim && (kLanes & (kLanes - 1)) == 0 && kLanes <= kWaveWidth);
 
  public:
   CAUSEWAY_INLINE OneQuery(const P& problem, int task) : p(problem) {
-    parts_ = static_cast<int>(one_query_parts(p.key_length, P::kMostParts));
+    parts_ = static_cast<int>(one_query_parts(p.key_length, P::kTile.most_parts));
     part_ = task % parts_;
     const auto heads = static_cast<int>(p.query_heads) / kHeads, head = task / parts_;
     b_ = head / heads;
@@ -55,7 +50,8 @@ class OneQuery {
     constexpr int kLine = 128, kRowBytes = P::kHeadDim * sizeof(T), kLines = (kRowBytes + kLine - 1) / kLine;
     const int32_t keys = end_ - begin_ < kTeams * kAtOnce ? end_ - begin_ : kTeams * kAtOnce;
 #pragma clang loop unroll(disable)
-    for (int32_t line = static_cast<int32_t>(thread_index()); line < keys * kLines; line += P::kWaves * kWaveWidth) {
+    for (int32_t line = static_cast<int32_t>(thread_index()); line < keys * kLines;
+         line += P::kTile.waves * kWaveWidth) {
       const int32_t key = begin_ + line / kLines, at = line % kLines * (kLine / static_cast<int>(sizeof(T)));
       prefetch_line(p.k_row(b_, kv_head_, key) + at);
       prefetch_line(p.v_row(b_, kv_head_, key) + at);
@@ -116,7 +112,7 @@ class OneQuery {
         // Keys behind a part's end are there, but another's.
         const int32_t key = first + i * kTeams;
         weights[g][i] = modified_score(p, qk, b_, h_ + g, 0, key, true);
-        if (P::kMostParts > 1 && key >= end_) weights[g][i] = -kInfinity;
+        if (P::kTile.most_parts > 1 && key >= end_) weights[g][i] = -kInfinity;
       }
     }
 #pragma clang loop unroll(full)
@@ -150,8 +146,8 @@ class OneQuery {
   // The parts of a wave's teams, then of the waves, in their order.
   CAUSEWAY_INLINE void finish() {
     float* maxima = reinterpret_cast<float*>(shared_memory());
-    float* sums = maxima + P::kWaves * kHeads;
-    float* outputs = sums + P::kWaves * kHeads;
+    float* sums = maxima + P::kTile.waves * kHeads;
+    float* outputs = sums + P::kTile.waves * kHeads;
 #pragma clang loop unroll(full)
     for (int g = 0; g < kHeads; ++g) {
 #pragma clang loop unroll(full)
@@ -167,7 +163,7 @@ class OneQuery {
           output_[g][e] += wave_shuffle_xor(output_[g][e], lanes);
         }
       }
-      const int of_wave = g * P::kWaves + wave_index();
+      const int of_wave = g * P::kTile.waves + wave_index();
       if (lane_index() == 0) {
         maxima[of_wave] = maximum_[g];
         sums[of_wave] = sum_[g];
@@ -178,15 +174,16 @@ class OneQuery {
       }
     }
     block_barrier();
-    for (int i = thread_index(); i < kHeads * P::kHeadDim; i += P::kWaves * kWaveWidth) {
+    for (int i = thread_index(); i < kHeads * P::kHeadDim; i += P::kTile.waves * kWaveWidth) {
       const int g = i / P::kHeadDim, d = i % P::kHeadDim;
       float largest = -kInfinity;
 #pragma clang loop unroll(full)
-      for (int wave = 0; wave < P::kWaves; ++wave) largest = __builtin_fmaxf(largest, maxima[g * P::kWaves + wave]);
+      for (int wave = 0; wave < P::kTile.waves; ++wave)
+        largest = __builtin_fmaxf(largest, maxima[g * P::kTile.waves + wave]);
       float sum = 0, output = 0;
 #pragma clang loop unroll(full)
-      for (int wave = 0; wave < P::kWaves; ++wave) {
-        const int of_wave = g * P::kWaves + wave;
+      for (int wave = 0; wave < P::kTile.waves; ++wave) {
+        const int of_wave = g * P::kTile.waves + wave;
         const float weight = rescaled(maxima[of_wave], largest);
         sum = __builtin_fmaf(weight, sums[of_wave], sum);
         output = __builtin_fmaf(weight, outputs[of_wave * P::kHeadDim + d], output);
@@ -214,9 +211,9 @@ class OneQuery {
 
 }  // namespace attention_tile
 
-// One block of a launch of batch * query_heads / kHeads * one_query_parts(), kWaves waves each, of a
+// One block of a launch of batch * query_heads / kHeads * one_query_parts(), kTile.waves waves each, of a
 // CAUSEWAY_EARLY_KERNEL.
-template <int kHeads, class P>
+template <int kHeads, OneQueryAttentionProblem P>
 CAUSEWAY_INLINE void gpu_attention_one_query(const P& problem, int task) {
   attention_tile::OneQuery<P, kHeads> one(problem, task);
   one.begin();
@@ -225,15 +222,15 @@ CAUSEWAY_INLINE void gpu_attention_one_query(const P& problem, int task) {
 }
 
 // One block of a second launch of batch * query_heads, where there are several parts: combines them in their order.
-template <class P>
+template <OneQueryAttentionProblem P>
 CAUSEWAY_INLINE void gpu_attention_combine_parts(const P& problem, int task) {
   using namespace attention_tile;
-  const auto parts = static_cast<int>(one_query_parts(problem.key_length, P::kMostParts));
+  const auto parts = static_cast<int>(one_query_parts(problem.key_length, P::kTile.most_parts));
   constexpr auto kFloats = static_cast<int>(one_query_part_floats(P::kHeadDim));
   const float* of_head = problem.workspace + int64_t{task} * parts * kFloats;
   float largest = -kInfinity;
   for (int part = 0; part < parts; ++part) largest = __builtin_fmaxf(largest, of_head[part * kFloats]);
-  for (int d = thread_index(); d < P::kHeadDim; d += P::kWaves * kWaveWidth) {
+  for (int d = thread_index(); d < P::kHeadDim; d += P::kTile.waves * kWaveWidth) {
     float sum = 0, output = 0;
     for (int part = 0; part < parts; ++part) {
       const float weight = rescaled(of_head[part * kFloats], largest);

@@ -7,6 +7,7 @@
 // right one, so there everything is computed transposed.
 #pragma once
 
+#include "causeway/kernels/gpu/attention_tile_layout.h"
 #include "causeway/kernels/gpu/intrinsics.h"
 
 namespace attention_tile {
@@ -119,6 +120,10 @@ CAUSEWAY_INLINE void load_values(ValueFragment<T>& values, const T* shared, int 
   load_fragment_transposed(values, shared, stride);
 }
 
+// A head's elements in whole fragments.
+template <class P>
+constexpr int kDimPadded = gpu_attention_padded_dim(P::kHeadDim);
+
 // Elements between rows in shared memory: 16 bytes of padding keep rows on different banks.
 template <class T>
 constexpr int row_stride(int width) {
@@ -180,7 +185,7 @@ struct TileOfHead {
 template <class P>
 CAUSEWAY_INLINE uint8_t block_kind(const P& p, int64_t b, int64_t h, int64_t t, int64_t s) {
   if constexpr (P::kHasBlockMap) {
-    if constexpr (P::kMapIsUsable) return p.block_kind(b, h, t / P::kBlockQ, s / P::kBlockK);
+    if constexpr (P::kTile.map_is_usable) return p.block_kind(b, h, t / P::kBlockQ, s / P::kBlockK);
     return 1;
   } else {
     return P::kHasMask ? 1 : 2;

@@ -1,9 +1,61 @@
-// The shared memory of attention on GPUs (attention.h, attention_gradient.h, attention_hopper.h,
-// attention_hopper_gradient.h), as the host that launches it counts it; tests/codegen/schedules_test.cpp holds the
-// kernels' own structures against it. In bytes.
+// The tiles of attention on GPUs and the shared memory that they take, as kernel text and the host that launches it
+// both need them; tests/codegen/schedules_test.cpp holds the kernels' own structures against it. Memory in bytes.
 #pragma once
 
 #include "causeway/kernels/types.h"
+
+// attention.h and attention_cdna.h: a block has `queries` of a head, and takes so many keys at a time.
+struct GpuAttentionTile {
+  int waves = 4;
+  int queries = 64;  // 16 or 32 for each wave
+  int keys = 64;
+  int stages = 2;             // tiles of keys and values in shared memory at once
+  int blocks_per_unit = 1;    // that a multiprocessor should hold at once: as many as registers allow without spilling
+  bool map_is_usable = true;  // tiles do not straddle blocks of the map, and can be skipped with them
+  bool ping_pong = false;     // of attention_cdna.h: two rows of waves alternate
+
+  constexpr bool operator==(const GpuAttentionTile&) const = default;
+};
+
+// attention_gradient.h and attention_cdna_gradient.h: a block has `queries` in one launch and `keys` in the other, and
+// takes so many of the others at a time.
+struct GpuAttentionGradientTile {
+  int waves = 4;
+  int queries = 64;
+  int keys = 64;
+  int others = 64;
+  int stages = 2;
+  int blocks_per_unit = 1, key_blocks_per_unit = 1;  // as above, of the queries' launch and of the keys'
+  bool gradients_together = true;                    // those of keys and of values, which registers hold at once
+  bool map_is_usable = true;
+  bool ping_pong = false;  // of attention_cdna_gradient.h
+
+  constexpr bool operator==(const GpuAttentionGradientTile&) const = default;
+};
+
+// attention_hopper.h.
+struct HopperAttentionTile {
+  int groups = 2;        // consumer warpgroups, of 64 queries each
+  int keys = 128;        // taken at a time
+  int stages = 2;        // tiles of keys, and of values
+  int query_stages = 2;  // tasks whose queries are in shared memory at once
+
+  constexpr bool operator==(const HopperAttentionTile&) const = default;
+};
+
+// attention_hopper_gradient.h and attention_hopper_joint_gradient.h.
+struct HopperAttentionGradientTile {
+  int groups = 2;      // consumer warpgroups, of 64 queries or keys each
+  int stages = 3;      // tiles of the others
+  int others = 64;     // taken at a time
+  int own_stages = 2;  // tasks whose own operands are in shared memory at once
+  bool joint = false;  // all three gradients in one pass over the pairs
+
+  constexpr bool operator==(const HopperAttentionGradientTile&) const = default;
+};
+
+// What a block of so many warpgroups has.
+constexpr int hopper_attention_lines(int groups) { return 64 * groups; }
 
 // A head's elements in whole fragments, and a row of them in shared memory: 16 bytes more keep rows on different banks.
 constexpr int gpu_attention_padded_dim(int64_t head_dim) { return static_cast<int>((head_dim + 15) / 16 * 16); }
@@ -11,57 +63,49 @@ constexpr int gpu_attention_row_bytes(int64_t head_dim, int element_bytes) {
   return gpu_attention_padded_dim(head_dim) * element_bytes + 16;
 }
 
+// attention_cdna_gradient.h: how many blocks of 16 keys a wave has, as far as registers hold the sums of both.
+constexpr int cdna_attention_key_blocks(int64_t head_dim) { return head_dim > 64 ? 1 : 2; }
+
 // Keys and values of all stages, and a block's queries: operands of two bytes keep them in registers, so that the rows
-// share the memory.
-constexpr int gpu_attention_shared_bytes(int64_t head_dim, int element_bytes, int query_tile, int key_tile,
-                                         int stages) {
+// share the memory. Ping-pong has two slices of keys and values, whose pieces are exchanged and not padded, and later
+// 16 rows of results of each wave in their place.
+constexpr int gpu_attention_shared_bytes(int64_t head_dim, int element_bytes, const GpuAttentionTile& tile) {
   const int row = gpu_attention_row_bytes(head_dim, element_bytes);
-  const int staged = 2 * stages * key_tile * row, queries = query_tile * row;
+  if (tile.ping_pong) {
+    const int staged = 2 * 2 * tile.keys * static_cast<int>(head_dim) * 2, results = tile.waves * 16 * row;
+    return staged > results ? staged : results;
+  }
+  const int staged = 2 * tile.stages * tile.keys * row, queries = tile.queries * row;
   return element_bytes == 2 ? (staged > queries ? staged : queries) : staged + queries;
 }
 
-// attention_cdna.h: two slices of keys and values, whose pieces are exchanged and not padded; later 16 rows of results
-// of each wave in their place.
-constexpr int cdna_attention_shared_bytes(int64_t head_dim, int waves, int key_tile) {
-  const int staged = 2 * 2 * key_tile * static_cast<int>(head_dim) * 2;
-  const int results = waves * 16 * gpu_attention_row_bytes(head_dim, 2);
-  return staged > results ? staged : results;
-}
-
-// attention_cdna_gradient.h: how many blocks of 16 keys a wave has, as far as registers hold the sums of both; and two
-// slices of both operands of the others, along heads' elements and across.
-constexpr int cdna_attention_key_blocks(int64_t head_dim) { return head_dim > 64 ? 1 : 2; }
-constexpr int cdna_attention_gradient_shared_bytes(int64_t head_dim, int waves, int tile) {
-  const int staged = 2 * 4 * tile * static_cast<int>(head_dim) * 2;
-  const int results = waves * 16 * gpu_attention_row_bytes(head_dim, 2);
-  return staged > results ? staged : results;
-}
-
-// Two operands of a block's own lines, two of each stage's tile, and two statistics for each of its lines.
-constexpr int gpu_attention_gradient_shared_bytes(int64_t head_dim, int element_bytes, int lines, int tile,
-                                                  int stages) {
-  return (2 * lines + 2 * stages * tile) * gpu_attention_row_bytes(head_dim, element_bytes) + 2 * stages * tile * 4;
+// Two operands of a block's own lines, two of each stage's tile, and two statistics for each of its lines. Ping-pong
+// has two slices of both operands of the others, along heads' elements and across.
+constexpr int gpu_attention_gradient_shared_bytes(int64_t head_dim, int element_bytes,
+                                                  const GpuAttentionGradientTile& tile) {
+  const int row = gpu_attention_row_bytes(head_dim, element_bytes);
+  if (tile.ping_pong) {
+    const int staged = 2 * 4 * tile.others * static_cast<int>(head_dim) * 2, results = tile.waves * 16 * row;
+    return staged > results ? staged : results;
+  }
+  const int own = tile.queries > tile.keys ? tile.queries : tile.keys;
+  return (2 * own + 2 * tile.stages * tile.others) * row + 2 * tile.stages * tile.others * 4;
 }
 
 // Rings of queries, of keys and of values, with two barriers for each stage, and notes to those that multiply.
-constexpr int hopper_attention_shared_bytes(int64_t head_dim, int groups, int query_stages, int key_tile, int stages) {
+constexpr int hopper_attention_shared_bytes(int64_t head_dim, const HopperAttentionTile& tile) {
   constexpr int kBarrier = 8, kTaskNote = 16, kTileNote = 8;
-  return (64 * groups * query_stages + 2 * stages * key_tile) * static_cast<int>(head_dim) * 2 +
-         query_stages * (2 * kBarrier + kTaskNote) + stages * (4 * kBarrier + kTileNote);
+  return (hopper_attention_lines(tile.groups) * tile.query_stages + 2 * tile.stages * tile.keys) *
+             static_cast<int>(head_dim) * 2 +
+         tile.query_stages * (2 * kBarrier + kTaskNote) + tile.stages * (4 * kBarrier + kTileNote);
 }
 
-// attention_hopper_joint_gradient.h: own lines of `own` tasks, a ring of others with their statistics, two tiles of
-// gradients of scores, for each of two warpgroups sums of a tile of queries, barriers and notes.
-constexpr int hopper_attention_joint_gradient_shared_bytes(int64_t head_dim, int own, int stages) {
-  constexpr int kBarrier = 8, kNote = 16, kLines = 128, kTile = 64, kSums = 2;
-  return 2 * (own * kLines + stages * kTile) * static_cast<int>(head_dim) * 2 + 2 * kLines * kTile * 2 +
-         kSums * kTile * static_cast<int>(head_dim) * 4 + stages * 2 * kTile * 4 +
-         (own + stages + kSums) * 2 * kBarrier + (own + stages + kSums) * kNote;
-}
-
-// Own lines of two tasks, a ring of others with their statistics, with two barriers for each stage, and notes.
-constexpr int hopper_attention_gradient_shared_bytes(int64_t head_dim, int groups, int tile, int stages) {
+// Own lines of some tasks, a ring of others with their statistics, with two barriers for each stage, and notes. In one
+// pass also two tiles of gradients of scores, and for each warpgroup the sums of a tile of queries.
+constexpr int hopper_attention_gradient_shared_bytes(int64_t head_dim, const HopperAttentionGradientTile& tile) {
   constexpr int kBarrier = 8, kNote = 16;
-  return 2 * (2 * 64 * groups + stages * tile) * static_cast<int>(head_dim) * 2 + stages * 2 * tile * 4 +
-         2 * (2 * kBarrier + kNote) + stages * (2 * kBarrier + kNote);
+  const int lines = hopper_attention_lines(tile.groups), sums = tile.joint ? tile.groups : 0;
+  const int joint = tile.joint ? 2 * lines * tile.others * 2 + sums * tile.others * static_cast<int>(head_dim) * 4 : 0;
+  return 2 * (tile.own_stages * lines + tile.stages * tile.others) * static_cast<int>(head_dim) * 2 + joint +
+         tile.stages * 2 * tile.others * 4 + (tile.own_stages + tile.stages + sums) * (2 * kBarrier + kNote);
 }

@@ -4,10 +4,8 @@
 
 #include "causeway/kernels/gpu/gemm_layout.h"
 #include "causeway/kernels/gpu/intrinsics.h"
+#include "causeway/kernels/gpu/same_type.h"
 #include "causeway/kernels/gpu/skinny_gemm_layout.h"
-
-template <class A, class B>
-concept SameType = __is_same(__remove_cvref(A), B);
 
 // batch, m, n, k: static constexpr int64_t where they are known when the kernel is written, otherwise int64_t members.
 // Operand: what is multiplied: bf16, f16, float, tf32 or F8Pair.

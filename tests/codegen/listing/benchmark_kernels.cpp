@@ -1,7 +1,7 @@
 // Writes the images of the kernels that `causeway bench gemm` and `causeway bench attention` run on a GPU, which need
 // not be here: tools/compare_kernels.py compares those of two builds.
 //
-//   benchmark_kernels DIRECTORY cuda:sm_90a
+//   benchmark_kernels DIRECTORY cuda:sm_90a [gemm | attention]
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -96,14 +96,15 @@ void write_attention(const std::shared_ptr<RecordingDevice>& device, const std::
 
 int main(int count, char** arguments) {
   using namespace causeway::bench;
-  if (count != 3) {
-    std::cerr << "benchmark_kernels DIRECTORY DEVICE, as cuda:sm_90a\n";
+  const std::string_view only = count == 4 ? arguments[3] : "";
+  if ((count != 3 && count != 4) || (count == 4 && only != "gemm" && only != "attention")) {
+    std::cerr << "benchmark_kernels DIRECTORY DEVICE [gemm | attention], DEVICE as cuda:sm_90a\n";
     return 2;
   }
   try {
     const auto device = std::make_shared<RecordingDevice>(causeway::device::parse_target(arguments[2]), arguments[1]);
-    write_gemms(device, arguments[2]);
-    write_attention(device, arguments[2]);
+    if (only != "attention") write_gemms(device, arguments[2]);
+    if (only != "gemm") write_attention(device, arguments[2]);
   } catch (const causeway::Error& error) {
     std::cerr << error.what() << "\n";
     return 1;

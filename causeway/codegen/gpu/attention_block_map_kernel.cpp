@@ -1,0 +1,40 @@
+// The block map of an attention mask on GPUs, through kernels/gpu/attention_block_map.h.
+#include "causeway/codegen/expressions/attention_writer.h"
+#include "causeway/codegen/gpu/loops.h"
+#include "causeway/kernels/attention_layout.h"
+
+namespace causeway::codegen {
+namespace {
+
+class GpuAttentionBlockMapWriter : public AttentionWriter {
+ public:
+  using AttentionWriter::AttentionWriter;
+
+  GeneratedKernel write() {
+    read_map_inputs();
+    const Shape& map = graph_.shape(request_.members.front());
+    const std::string problem_functions = map_functions();
+    std::string members = fmt::format("static constexpr int kBlockQ = {};\nstatic constexpr int kBlockK = {};\n",
+                                      spec_.block_q, spec_.block_k);
+    std::string initialisation;
+    declare_map_sizes(members, initialisation);
+    std::string source = "#include \"causeway/kernels/gpu/attention_block_map.h\"\nnamespace {\nstruct Problem {\n" +
+                         problem_members(members, initialisation) + problem_functions + "};\n}\n" +
+                         gpu_kernel("kernel", kBlockMapThreads) +
+                         "const Problem problem(buffers, sizes);\ngpu_attention_block_map(problem, task);\n}\n";
+    GeneratedKernel kernel = finish(std::move(source));
+    kernel.phases = {gpu_phase("kernel", kBlockMapThreads, 0, [map](const SymbolBindings& bindings) {
+      return map[0].evaluate(bindings) * map[1].evaluate(bindings) * map[2].evaluate(bindings) *
+             attention_block_map_parts(map[3].evaluate(bindings));
+    })};
+    return kernel;
+  }
+};
+
+}  // namespace
+
+GeneratedKernel write_gpu_attention_block_map_kernel(const KernelInputs& inputs) {
+  return GpuAttentionBlockMapWriter(inputs).write();
+}
+
+}  // namespace causeway::codegen
