@@ -80,8 +80,7 @@ class LoopNest : public ReadContext {
   bool wants_split() const { return wanted_split_.has_value(); }
   const std::vector<Axis>& axes() const { return axes_; }
   const std::string& axis_name(size_t axis) const { return variables_[axis].name; }
-  // Row-major positions in terms of the axes: of the row, and of the element.
-  const Index& row_linear() const { return row_linear_; }
+  // The row-major position of the element in terms of the axes.
   const Index& full_linear() const { return full_linear_; }
   IndexVariables& variables() { return variables_; }
 

@@ -42,9 +42,9 @@ struct GradientShared {
   T own[kOwn][2][kLines * P::kHeadDim];
   T others[P::kTile.stages][2][P::kTile.others * P::kHeadDim];
   float statistics[P::kTile.stages][2][P::kTile.others];  // of queries: shift and delta
-  Mbarrier own_full[2], own_empty[2];
+  Mbarrier own_full[kOwn], own_empty[kOwn];
   Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
-  TaskNote tasks[2];
+  TaskNote tasks[kOwn];
   GradientTileNote notes[P::kTile.stages];
 };
 
@@ -236,7 +236,7 @@ class GradientGroup {
   const P& p;
   GradientShared<P>& shared_;
   int32_t group_, b_ = 0, head_ = 0, first_line_ = 0;  // head: of own lines
-  StageRing<2> own_;
+  StageRing<P::kTile.own_stages> own_;
   StageRing<P::kTile.stages> ring_;
   GradientTileNote note_ = {{0, 0}, 0, 0};
   int before_ = -1;  // the stage that MMAs under way may still read
