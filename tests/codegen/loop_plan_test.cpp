@@ -323,6 +323,13 @@ TEST(GpuLoopPlan, AMemberOfAnEarlierPassIsHeldOrReadBack) {
   EXPECT_EQ(read_back.column_loop, ColumnLoop::kRolled);
   EXPECT_EQ(read_back.loads.back().value, of(2));
   EXPECT_EQ(read_back.loads.back().phase, 1);
+  const GpuLoopPlan shorter = own_value_twice(1000, 12288).on("sm_90a");
+  EXPECT_FALSE(shorter.obstacle);
+  EXPECT_EQ(shorter.threads, 512);
+  ASSERT_EQ(shorter.held.size(), 1);
+  EXPECT_EQ(shorter.held[0].where, Where::kShared);
+  EXPECT_EQ(shorter.loads.back().value, of(2));
+  EXPECT_EQ(shorter.loads.back().phase, 1);
   const GpuLoopPlan neither = own_value_twice(1000, 32768).keep(0).on("sm_90a");
   ASSERT_TRUE(neither.obstacle);
   EXPECT_EQ(neither.obstacle->kind, Obstacle::Kind::kOwnValueElsewhere);

@@ -298,17 +298,20 @@ TEST_P(KernelsOnGpu, RowsInSharedMemory) {
 // A row in shared memory beside one that its kernel has computed and stored: the widest teams, which come of the first,
 // would have registers for the second.
 TEST_P(KernelsOnGpu, OwnValueBesideARowInSharedMemory) {
-  expect_graph(R"(%0 = input "x" : f32[1, 32768]
-%1 = input "g" : f32[1, 32768]
-%2 = mul(%0, %1) : f32[1, 32768]
-%3 = mul(%2, %0) : f32[1, 32768]
-%4 = reduce_sum(%3) {axes=[1]} : f32[1]
-%5 = broadcast(%4) {axes=[0]} : f32[1, 32768]
-%6 = mul(%0, %5) : f32[1, 32768]
-%7 = sub(%2, %6) : f32[1, 32768]
+  for (const auto& [rows, columns] : {std::pair(1, 32768), std::pair(65, 12288)}) {
+    expect_graph(fmt::format(R"(%0 = input "x" : f32[{0}, {1}]
+%1 = input "g" : f32[{0}, {1}]
+%2 = mul(%0, %1) : f32[{0}, {1}]
+%3 = mul(%2, %0) : f32[{0}, {1}]
+%4 = reduce_sum(%3) {{axes=[1]}} : f32[{0}]
+%5 = broadcast(%4) {{axes=[0]}} : f32[{0}, {1}]
+%6 = mul(%0, %5) : f32[{0}, {1}]
+%7 = sub(%2, %6) : f32[{0}, {1}]
 return %2, %7
-)");
-  EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+)",
+                             rows, columns));
+    EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+  }
 }
 
 // Positions compared with a number of the row and with where a vocabulary ends: within a vector, at its ends, in what

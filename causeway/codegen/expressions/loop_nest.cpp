@@ -92,10 +92,9 @@ void LoopNest::analyse() {
 }
 
 void LoopNest::want_split(int variable, const Dim& inner) {
-  for (size_t i = 0; i < axes_.size(); ++i)
-    if (static_cast<int>(i) == variable && !wanted_split_ && !axes_[i].is_lane &&
-        (axes_[i].is_row || !unaligned_columns_))
-      wanted_split_ = {i, inner};
+  const auto axis = static_cast<size_t>(variable);
+  if (axis < axes_.size() && !wanted_split_ && !axes_[axis].is_lane && (axes_[axis].is_row || !unaligned_columns_))
+    wanted_split_ = {axis, inner};
 }
 
 bool LoopNest::cut_wanted_axis() {

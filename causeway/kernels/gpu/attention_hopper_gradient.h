@@ -236,7 +236,7 @@ class GradientGroup {
   const P& p;
   GradientShared<P>& shared_;
   int32_t group_, b_ = 0, head_ = 0, first_line_ = 0;  // head: of own lines
-  StageRing<2> own_;
+  StageRing<P::kTile.own_stages> own_;
   StageRing<P::kTile.stages> ring_;
   GradientTileNote note_ = {{0, 0}, 0, 0};
   int before_ = -1;  // the stage that MMAs under way may still read
