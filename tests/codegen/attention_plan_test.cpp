@@ -236,6 +236,7 @@ TEST(AttentionPlan, OneQuerySharesItsKeysOutWhereBlocksAreFew) {
   const GpuArchitecture& architecture = gpu_architecture("sm_90a");
   GpuAttentionProblem problem = problem_of(DType::kBF16, 128, Dim(1));
   OneQueryAttentionTile tile = *plan_attention(problem, architecture).one_query();
+  EXPECT_TRUE(plan_attention(problem, architecture).spreads_heads);
   EXPECT_EQ(tile, (OneQueryAttentionTile{.waves = 16, .heads = 4, .most_parts = architecture.parallel_units / 4}));
   GpuAttentionLaunch launch = launch_attention(problem, plan_attention(problem, architecture), architecture);
   ASSERT_EQ(launch.kernels.size(), 3u);
@@ -249,6 +250,7 @@ TEST(AttentionPlan, OneQuerySharesItsKeysOutWhereBlocksAreFew) {
   problem.batch = Dim(256);
   problem.query_heads = Dim(6);
   const GpuAttentionPlan many = plan_attention(problem, architecture);
+  EXPECT_FALSE(many.spreads_heads);
   EXPECT_EQ(*many.one_query(), (OneQueryAttentionTile{.waves = 4, .heads = 3, .most_parts = 1}));
   launch = launch_attention(problem, many, architecture);
   ASSERT_EQ(launch.kernels.size(), 1u);

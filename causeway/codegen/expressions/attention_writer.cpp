@@ -188,12 +188,18 @@ void AttentionWriter::declare_sizes(std::string& members, std::string& initialis
   declare_size("key_length", key_length_, members, initialisation);
 }
 
-void AttentionWriter::declare_map_sizes(std::string& members, std::string& initialisation) {
+std::string AttentionWriter::map_problem() {
+  read_map_inputs();
+  const std::string problem_functions = map_functions();
   const Shape& map = graph_.shape(request_.members.front());
+  std::string members = fmt::format("static constexpr int kBlockQ = {};\nstatic constexpr int kBlockK = {};\n",
+                                    spec_.block_q, spec_.block_k);
+  std::string initialisation;
   declare_size("map_batch", map[0], members, initialisation);
   declare_size("map_heads", map[1], members, initialisation);
   declare_size("query_length", query_length_, members, initialisation);
   declare_size("key_length", key_length_, members, initialisation);
+  return "namespace {\nstruct Problem {\n" + problem_members(members, initialisation) + problem_functions + "};\n}\n";
 }
 
 std::string AttentionWriter::load4(const std::string& name, const std::string& position, Value value) {

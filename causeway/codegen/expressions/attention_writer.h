@@ -13,15 +13,13 @@ class AttentionWriter : public ProblemWriter {
  protected:
   // Attention and its gradient: sizes and captured tensors from the node's inputs.
   void read_inputs();
-  // A block map: sizes from its attributes.
-  void read_map_inputs();
+  // The Problem of a block map's kernel, as text: its sizes, mask and store.
+  std::string map_problem();
   // `using Operand = ...` and the constants that follow from the node.
   std::string constants(const std::string& operand) const;
   // Every function of the problem: loads, stores, score, mask, block kinds.
   std::string functions();
-  std::string map_functions();
   void declare_sizes(std::string& members, std::string& initialisation);
-  void declare_map_sizes(std::string& members, std::string& initialisation);
 
   const Node& node_;
   const AttentionSpec& spec_;
@@ -35,6 +33,9 @@ class AttentionWriter : public ProblemWriter {
   std::string store_statistics(const std::string& name, Value value);
   std::string block_kind(Value map);
   std::string attention_functions();
+  // Of a block map: sizes from its attributes.
+  void read_map_inputs();
+  std::string map_functions();
   std::string function(const Graph& graph, Value value, const std::string& declaration, bool has_score);
   size_t map_input() const { return backward_ ? 6 : 3; }
 

@@ -1,5 +1,6 @@
-// What a loop kernel does, as data: planned before any text is written, asserted by tests and printed by writers, which
-// decide nothing. Each family of targets adds what it has to say of its own (gpu/loop_plan.h, x86/loop_plan.h).
+// What a loop kernel does, as data: planned before any text is written, asserted by tests and printed by writers, to
+// which unrolling and the room for partial sums are left. Each family of targets adds what it has to say of its own
+// (gpu/loop_plan.h, x86/loop_plan.h).
 #pragma once
 
 #include <algorithm>

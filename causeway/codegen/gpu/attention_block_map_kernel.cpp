@@ -11,15 +11,9 @@ class GpuAttentionBlockMapWriter : public AttentionWriter {
   using AttentionWriter::AttentionWriter;
 
   GeneratedKernel write() {
-    read_map_inputs();
     const Shape& map = graph_.shape(request_.members.front());
-    const std::string problem_functions = map_functions();
-    std::string members = fmt::format("static constexpr int kBlockQ = {};\nstatic constexpr int kBlockK = {};\n",
-                                      spec_.block_q, spec_.block_k);
-    std::string initialisation;
-    declare_map_sizes(members, initialisation);
-    std::string source = "#include \"causeway/kernels/gpu/attention_block_map.h\"\nnamespace {\nstruct Problem {\n" +
-                         problem_members(members, initialisation) + problem_functions + "};\n}\n" +
+    const std::string problem = map_problem();
+    std::string source = "#include \"causeway/kernels/gpu/attention_block_map.h\"\n" + problem +
                          gpu_kernel("kernel", kBlockMapThreads) +
                          "const Problem problem(buffers, sizes);\ngpu_attention_block_map(problem, task);\n}\n";
     GeneratedKernel kernel = finish(std::move(source));

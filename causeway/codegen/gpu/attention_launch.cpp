@@ -19,8 +19,8 @@ SizeFunction blocks_of(const Dim& batch, const Dim& heads, const Dim& length, in
   };
 }
 
-GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAttentionTile& tile,
-                               const GpuArchitecture& architecture) {
+GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAttentionPlan&,
+                               const GpuAttentionTile& tile, const GpuArchitecture& architecture) {
   GpuAttentionLaunch launch;
   launch.include = tile.ping_pong ? "causeway/kernels/gpu/attention_cdna.h" : "causeway/kernels/gpu/attention.h";
   launch.kernels.push_back(
@@ -32,8 +32,8 @@ GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAtte
   return launch;
 }
 
-GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const HopperAttentionTile& tile,
-                               const GpuArchitecture&) {
+GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAttentionPlan&,
+                               const HopperAttentionTile& tile, const GpuArchitecture&) {
   GpuAttentionLaunch launch;
   launch.include = "causeway/kernels/gpu/attention_hopper.h";
   launch.kernels.push_back(
@@ -45,8 +45,9 @@ GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const HopperA
   return launch;
 }
 
-GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const OneQueryAttentionTile& tile,
-                               const GpuArchitecture& architecture) {
+GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAttentionPlan& plan,
+                               const OneQueryAttentionTile& tile, const GpuArchitecture& architecture) {
+  const bool spreads = plan.spreads_heads;
   const int threads = tile.waves * architecture.wave_width;
   const bool parted = tile.most_parts > 1;
   const Dim heads = problem.batch * problem.query_heads;
@@ -63,8 +64,6 @@ GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const OneQuer
                               .run = gpu_phase(name, threads, shared, std::move(tasks)),
                               .begins_early = true});
   };
-  // A multiprocessor for each head, where keys are too few for parts.
-  const bool spreads = parted && tile.heads > 1 && heads.constant() <= architecture.parallel_units;
   if (spreads)
     add("kernel_few_keys", 1,
         [=](const SymbolBindings& bindings) { return parts(bindings) == 1 ? heads.evaluate(bindings) : 0; });
@@ -116,8 +115,8 @@ void add_two_passes(const GpuAttentionProblem& problem, const TwoPasses& passes,
   }
 }
 
-GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAttentionGradientTile& tile,
-                               const GpuArchitecture& architecture) {
+GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAttentionPlan&,
+                               const GpuAttentionGradientTile& tile, const GpuArchitecture& architecture) {
   GpuAttentionLaunch launch;
   launch.include =
       tile.ping_pong ? "causeway/kernels/gpu/attention_cdna_gradient.h" : "causeway/kernels/gpu/attention_gradient.h";
@@ -160,8 +159,8 @@ void add_joint(const GpuAttentionProblem& problem, const HopperAttentionGradient
   };
 }
 
-GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const HopperAttentionGradientTile& tile,
-                               const GpuArchitecture&) {
+GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAttentionPlan&,
+                               const HopperAttentionGradientTile& tile, const GpuArchitecture&) {
   GpuAttentionLaunch launch;
   if (tile.joint) {
     add_joint(problem, tile, launch);
@@ -184,7 +183,7 @@ GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const HopperA
 GpuAttentionLaunch launch_attention(const GpuAttentionProblem& problem, const GpuAttentionPlan& plan,
                                     const GpuArchitecture& architecture) {
   GpuAttentionLaunch launch =
-      std::visit([&](const auto& tile) { return launch_tile(problem, tile, architecture); }, plan.tile);
+      std::visit([&](const auto& tile) { return launch_tile(problem, plan, tile, architecture); }, plan.tile);
   if (plan.loads_by_tma)
     launch.tensor_maps = static_cast<int>(std::count(plan.in_memory.begin(), plan.in_memory.end(), true));
   return launch;

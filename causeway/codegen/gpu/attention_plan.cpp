@@ -169,7 +169,10 @@ GpuAttentionGradientTile portable_gradient_tile(const GpuAttentionProblem& probl
 
 void plan_forward(const GpuAttentionProblem& problem, const GpuArchitecture& architecture, GpuAttentionPlan& plan) {
   if (serves_one_query(problem, architecture)) {
-    plan.tile = one_query_tile(problem, architecture);
+    const OneQueryAttentionTile tile = one_query_tile(problem, architecture);
+    plan.tile = tile;
+    plan.spreads_heads = tile.most_parts > 1 && tile.heads > 1 &&
+                         (problem.batch * problem.query_heads).constant() <= architecture.parallel_units;
   } else if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
     plan.loads_by_tma = true;
     plan.in_memory = what_lies_in_memory(problem, true);

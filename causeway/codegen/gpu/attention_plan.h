@@ -26,6 +26,8 @@ struct GpuAttentionPlan {
   std::vector<bool> in_memory;
   bool loads_by_tma = false;    // what is read where it lies, in persistent blocks; otherwise by address
   bool rounds_to_tf32 = false;  // f32 operands, on their way to matrix instructions
+  // Of one query: a block for each head, and so more multiprocessors, where keys turn out to be too few for parts.
+  bool spreads_heads = false;
 
   const GpuAttentionTile* portable() const { return std::get_if<GpuAttentionTile>(&tile); }
   const OneQueryAttentionTile* one_query() const { return std::get_if<OneQueryAttentionTile>(&tile); }

@@ -58,7 +58,7 @@ struct GpuLoopPlan : LoopPlan {
     };
     Value value;
     Where where = Where::kLoaded;
-    int number = 0;      // among those of its kind; the position of a member
+    int number = 0;      // in its name: of a tensor, among those of its kind; of a member, its position
     int64_t offset = 0;  // in shared memory, after the sums
   };
 
@@ -100,8 +100,8 @@ struct GpuLoopPlan : LoopPlan {
   // With sums over rows.
   std::vector<size_t> row_sums;  // their positions, in the order of phases
   int64_t row_sum_blocks = 0;
+  int blocks_per_unit = 1;                   // of these, at a time on a multiprocessor
   size_t arguments = 0;                      // pointers to tensors and the workspace
-  int blocks_per_unit = 1;                   // of them, at a time on a multiprocessor
   std::optional<int64_t> rows_to_next_load;  // of a block's next row, which is fetched to the second-level cache
   int finish_shared_bytes = 0;               // of the second launch
 

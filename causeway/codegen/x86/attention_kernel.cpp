@@ -47,17 +47,10 @@ class X86AttentionWriter : public AttentionWriter {
   }
 
   GeneratedKernel write_block_map() {
-    read_map_inputs();
     const Shape& map = graph_.shape(request_.members.front());
-    const std::string problem_functions = map_functions();
-    std::string members = fmt::format("static constexpr int kBlockQ = {};\nstatic constexpr int kBlockK = {};\n",
-                                      spec_.block_q, spec_.block_k);
-    std::string initialisation;
-    declare_map_sizes(members, initialisation);
+    const std::string problem = map_problem();
     const std::string source =
-        "#include \"causeway/kernels/elementwise.h\"\n#include \"causeway/kernels/attention_block_map.h\"\n"
-        "namespace {\nstruct Problem {\n" +
-        problem_members(members, initialisation) + problem_functions + "};\n}\n" +
+        "#include \"causeway/kernels/elementwise.h\"\n#include \"causeway/kernels/attention_block_map.h\"\n" + problem +
         entry_point("kernel", "attention_block_map(problem, task);");
     GeneratedKernel kernel = finish(source);
     kernel.phases = {{"kernel",

@@ -13,8 +13,6 @@ struct GpuAttentionTile {
   int blocks_per_unit = 1;    // that a multiprocessor should hold at once: as many as registers allow without spilling
   bool map_is_usable = true;  // tiles do not straddle blocks of the map, and can be skipped with them
   bool ping_pong = false;     // of attention_cdna.h: two rows of waves alternate
-
-  constexpr bool operator==(const GpuAttentionTile&) const = default;
 };
 
 // attention_gradient.h and attention_cdna_gradient.h: a block has `queries` in one launch and `keys` in the other, and
@@ -29,8 +27,6 @@ struct GpuAttentionGradientTile {
   bool gradients_together = true;                    // those of keys and of values, which registers hold at once
   bool map_is_usable = true;
   bool ping_pong = false;  // of attention_cdna_gradient.h
-
-  constexpr bool operator==(const GpuAttentionGradientTile&) const = default;
 };
 
 // attention_hopper.h.
@@ -39,8 +35,6 @@ struct HopperAttentionTile {
   int keys = 128;        // taken at a time
   int stages = 2;        // tiles of keys, and of values
   int query_stages = 2;  // tasks whose queries are in shared memory at once
-
-  constexpr bool operator==(const HopperAttentionTile&) const = default;
 };
 
 // attention_hopper_gradient.h and attention_hopper_joint_gradient.h.
@@ -50,8 +44,6 @@ struct HopperAttentionGradientTile {
   int others = 64;     // taken at a time
   int own_stages = 2;  // tasks whose own operands are in shared memory at once
   bool joint = false;  // all three gradients in one pass over the pairs
-
-  constexpr bool operator==(const HopperAttentionGradientTile&) const = default;
 };
 
 // What a block of so many warpgroups has.
