@@ -478,6 +478,16 @@ TEST_P(WideHeads, FullAndCausal) {
   }
 }
 
+// In shared memory as whole boxes of 64 columns, the gradient of most by portable tiles.
+TEST_P(WideHeads, OfEveryWidth) {
+  for (const int64_t dim : {80, 96, 160, 192, 256}) {
+    AttentionCase c = wide(dim, dim == 160 ? DType::kF16 : DType::kBF16);
+    c.kv_heads = 1;
+    c.mask = causal_mask();
+    expect_reference(c);
+  }
+}
+
 // More tiles than there is room for at once.
 TEST_P(WideHeads, ManyTiles) {
   for (const int64_t dim : {64, 128}) {

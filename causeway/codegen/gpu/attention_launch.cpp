@@ -153,7 +153,8 @@ void add_joint(const GpuAttentionProblem& problem, const HopperAttentionGradient
   launch.kernels.back().run.persistent = true;
   launch.kernels.push_back(
       {.function = "hopper_attention_finish_queries",
-       .run = gpu_phase("kernel_queries", kWarpgroup, static_cast<int>(sums * problem.element_bytes()), query_tiles)});
+       .run = gpu_phase("kernel_queries", kWarpgroup, tile.others * hopper_attention_columns(problem.head_dim) * 2,
+                        query_tiles)});
   launch.workspace_bytes = [=](const SymbolBindings& bindings) {
     return query_tiles(bindings) * (sums + 1) * static_cast<int64_t>(sizeof(float));
   };

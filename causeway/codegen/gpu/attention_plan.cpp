@@ -47,11 +47,13 @@ const Schedule& portable_schedule(std::span<const Schedule> schedules, const Gpu
 // are.
 const HopperAttentionSchedule* hopper_schedule(const GpuAttentionProblem& problem,
                                                const GpuArchitecture& architecture) {
-  if (problem.fixed_order || !architecture.has_tma || !architecture.has_warpgroup_matrix || !has_halves(problem))
+  if (problem.fixed_order || !architecture.has_tma || !architecture.has_warpgroup_matrix || !has_halves(problem) ||
+      !hopper_attention_serves(problem.head_dim))
     return nullptr;
-  for (const HopperAttentionSchedule& schedule : hopper_attention_schedules())
-    if (schedule.head_dim == problem.head_dim) return &schedule;
-  return nullptr;
+  const auto schedules = hopper_attention_schedules();
+  return &*std::find_if(schedules.begin(), schedules.end(), [&](const HopperAttentionSchedule& schedule) {
+    return problem.head_dim <= schedule.most_head_dim;
+  });
 }
 
 // Whether attention_one_query.h takes it.
@@ -183,15 +185,16 @@ void plan_forward(const GpuAttentionProblem& problem, const GpuArchitecture& arc
 }
 
 void plan_gradient(const GpuAttentionProblem& problem, const GpuArchitecture& architecture, GpuAttentionPlan& plan) {
-  if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
-    plan.loads_by_tma = true;
-    plan.in_memory = what_lies_in_memory(problem, true);
-    plan.tile = plan.computes_operands()                               ? schedule->gradient_computing
-                : problem.gradients->all() && schedule->joint_gradient ? *schedule->joint_gradient
-                                                                       : schedule->gradient;
-  } else {
+  const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture);
+  if (schedule == nullptr || !schedule->gradient) {
     plan.tile = portable_gradient_tile(problem, architecture);
+    return;
   }
+  plan.loads_by_tma = true;
+  plan.in_memory = what_lies_in_memory(problem, true);
+  plan.tile = plan.computes_operands()                               ? *schedule->gradient_computing
+              : problem.gradients->all() && schedule->joint_gradient ? *schedule->joint_gradient
+                                                                     : *schedule->gradient;
 }
 
 std::string tile_text(const GpuAttentionTile& tile) {

@@ -184,18 +184,36 @@ constexpr AttentionGradientSchedule kAttentionGradient[] = {
 // 6 % with windows, of which less is multiplied in vain, and 1 % slower under long causal masks. Gradients of heads of
 // 64 take as long in two launches as in one pass: each block's warpgroups then need not wait for each other.
 constexpr HopperAttentionSchedule kHopperAttention[] = {
-    {.head_dim = 64,
+    {.most_head_dim = 64,
      .forward = {.groups = 3, .keys = 128, .stages = 5},
      .forward_computing = {.groups = 2, .keys = 128, .stages = 5},
-     .gradient = {.groups = 3, .stages = 6},
-     .gradient_computing = {.groups = 2, .stages = 6},
+     .gradient = HopperAttentionGradientTile{.groups = 3, .stages = 6},
+     .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 6},
      .joint_gradient = std::nullopt},
-    {.head_dim = 128,
+    {.most_head_dim = 128,
      .forward = {.groups = 3, .keys = 64, .stages = 3},
      .forward_computing = {.groups = 2, .keys = 128, .stages = 2},
-     .gradient = {.groups = 2, .stages = 3},
-     .gradient_computing = {.groups = 2, .stages = 3},
-     .joint_gradient = HopperAttentionGradientTile{.groups = 2, .stages = 2, .own_stages = 1, .joint = true}}};
+     .gradient = HopperAttentionGradientTile{.groups = 2, .stages = 3},
+     .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 3},
+     .joint_gradient = HopperAttentionGradientTile{.groups = 2, .stages = 2, .own_stages = 1, .joint = true}},
+    {.most_head_dim = 160,
+     .forward = {.groups = 3, .keys = 64, .stages = 3, .query_stages = 1},
+     .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
+     .gradient = std::nullopt,
+     .gradient_computing = std::nullopt,
+     .joint_gradient = std::nullopt},
+    {.most_head_dim = 192,
+     .forward = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
+     .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
+     .gradient = std::nullopt,
+     .gradient_computing = std::nullopt,
+     .joint_gradient = std::nullopt},
+    {.most_head_dim = 256,
+     .forward = {.groups = 2, .keys = 64, .stages = 2, .query_stages = 1},
+     .forward_computing = {.groups = 2, .keys = 64, .stages = 2, .query_stages = 1},
+     .gradient = std::nullopt,
+     .gradient_computing = std::nullopt,
+     .joint_gradient = std::nullopt}};
 
 }  // namespace
 

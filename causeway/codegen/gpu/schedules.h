@@ -204,12 +204,13 @@ struct AttentionGradientSchedule {
 };
 std::span<const AttentionGradientSchedule> attention_gradient_schedules();
 
-// attention_hopper.h, attention_hopper_gradient.h and attention_hopper_joint_gradient.h, for operands of two bytes.
+// attention_hopper.h, attention_hopper_gradient.h and attention_hopper_joint_gradient.h, for operands of two bytes and
+// those of the heads of at most so many elements that hopper_attention_serves().
 struct HopperAttentionSchedule {
-  int head_dim;
+  int most_head_dim;
   HopperAttentionTile forward;
-  HopperAttentionTile forward_computing;  // where computing operands takes registers
-  HopperAttentionGradientTile gradient, gradient_computing;
+  HopperAttentionTile forward_computing;                                    // where computing operands takes registers
+  std::optional<HopperAttentionGradientTile> gradient, gradient_computing;  // none: attention_gradient.h serves them
   // Of all three gradients, where one pass takes less time than two.
   std::optional<HopperAttentionGradientTile> joint_gradient;
 };

@@ -1,9 +1,9 @@
 // Attention on Hopper (sm_90a), forward, for the HopperAttentionProblem of attention_problem.h, with operands of 16
-// bits and heads of 64 or 128 elements: one warpgroup has TMA bring tiles of queries, keys and values into rings in
-// shared memory, the others have 64 queries each and multiply by wgmma. The MMAs of scores of the next tile are asked
-// for before those of this one's weights and values (FlashAttention-3, Shah et al., arXiv 2407.08608), beside which it
-// is found out what makes weights of the scores; exponentials run beside the other warpgroups' MMAs. Blocks are
-// persistent: the tiles of a block's next task are on their way while those of the one before are worked on.
+// bits and heads that hopper_attention_serves(): one warpgroup has TMA bring tiles of queries, keys and values into
+// rings in shared memory, the others have 64 queries each and multiply by wgmma. The MMAs of scores of the next tile
+// are asked for before those of this one's weights and values (FlashAttention-3, Shah et al., arXiv 2407.08608), beside
+// which it is found out what makes weights of the scores; exponentials run beside the other warpgroups' MMAs. Blocks
+// are persistent: the tiles of a block's next task are on their way while those of the one before are worked on.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_tile.h"
@@ -15,9 +15,9 @@ namespace attention_hopper {
 template <class P>
 struct ForwardShared {
   using T = typename P::Operand;
-  T queries[P::kTile.query_stages][kLinesOfBlock<P> * P::kHeadDim];
-  T keys[P::kTile.stages][P::kTile.keys * P::kHeadDim];
-  T values[P::kTile.stages][P::kTile.keys * P::kHeadDim];
+  T queries[P::kTile.query_stages][kLinesOfBlock<P> * kColumns<P>];
+  T keys[P::kTile.stages][P::kTile.keys * kColumns<P>];
+  T values[P::kTile.stages][P::kTile.keys * kColumns<P>];
   Mbarrier queries_full[P::kTile.query_stages], queries_empty[P::kTile.query_stages];
   Mbarrier keys_full[P::kTile.stages], keys_empty[P::kTile.stages];
   Mbarrier values_full[P::kTile.stages], values_empty[P::kTile.stages];

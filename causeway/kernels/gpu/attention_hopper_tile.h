@@ -1,5 +1,5 @@
-// What attention on Hopper (sm_90a) is made of, forward and backward: tiles of 64 or 128 columns in shared memory as
-// wgmma wants them, and the warpgroup that copies rows there while the others multiply.
+// What attention on Hopper (sm_90a) is made of, forward and backward: tiles of whole boxes of 64 columns in shared
+// memory as wgmma wants them, and the warpgroup that copies rows there while the others multiply.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_order.h"
@@ -39,6 +39,10 @@ constexpr uint64_t columns_further(int columns) {
   return static_cast<uint64_t>((columns / 64 * kLines * 128 + columns % 64 * 2) / 16);
 }
 constexpr uint64_t rows_further(int rows) { return static_cast<uint64_t>(rows * 128 / 16); }
+
+// Of tiles, a head's elements first.
+template <class P>
+constexpr int kColumns = hopper_attention_columns(P::kHeadDim);
 
 // Queries, or keys, of a block: 64 for each warpgroup that multiplies.
 template <class P>
@@ -376,12 +380,12 @@ class Copier {
 
   // Lines [first, first + kLines) of a head, zeros past the end: loaded, by the thread that leads, ...
   template <int kLines, int kMap>
-  static constexpr int kLoadedBytes = kMap < 0 ? 0 : kLines * P::kHeadDim * 2;
+  static constexpr int kLoadedBytes = kMap < 0 ? 0 : kLines * kColumns<P> * 2;
   template <int kLines, int kMap>
   CAUSEWAY_INLINE void load(T* tile, Mbarrier* barrier, int32_t b, int32_t head, int32_t first) const {
     if constexpr (kMap >= 0) {
 #pragma clang loop unroll(full)
-      for (int column = 0; column < P::kHeadDim; column += 64)
+      for (int column = 0; column < kColumns<P>; column += 64)
 #pragma clang loop unroll(full)
         for (int line = 0; line < kLines; line += 64)
           tensor_load(tile + (column / 64 * kLines + line) * 64, &maps_[kMap], barrier, column, first + line, head, b);
@@ -391,11 +395,12 @@ class Copier {
   template <int kLines, int kMap, class Element>
   CAUSEWAY_INLINE static void compute(T* tile, int32_t first, int64_t limit, Element element) {
     if constexpr (kMap < 0) {
-      constexpr int kPieces = P::kHeadDim / 8, kTogether = 128 / kPieces;
-      const int piece = thread_index() % kPieces;
+      // Where a head's pieces do not share out threads, a thread's columns change from round to round.
+      constexpr int kPieces = P::kHeadDim / 8;
 #pragma clang loop unroll_count(8)
-      for (int round = 0; round < kLines / kTogether; ++round) {
-        const int line = round * kTogether + thread_index() / kPieces;
+      for (int round = 0; round < kLines * kPieces / 128; ++round) {
+        const int at = 128 % kPieces == 0 ? thread_index() : round * 128 + thread_index();
+        const int piece = at % kPieces, line = at / kPieces + (128 % kPieces == 0 ? round * (128 / kPieces) : 0);
         const bool valid = first + line < limit;
         T* to = tile_piece(tile, kLines, line, piece);
 #pragma clang loop unroll(full)
@@ -439,6 +444,17 @@ CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_
     warpgroup_multiply_add<T, P::kHeadDim, true>(c, weights[step], right + rows_further(16 * step), true);
 }
 
+// What a lane stores of 16 lines in a round: neighbours along a line side by side.
+struct StoredPiece {
+  uint32_t line, piece;
+};
+template <uint32_t kPieces>
+CAUSEWAY_INLINE StoredPiece stored_piece(uint32_t round, uint32_t lane) {
+  if constexpr (32 % kPieces == 0) return {round * (32 / kPieces) + lane / kPieces, lane % kPieces};
+  const uint32_t at = round * 32 + lane;
+  return {at / kPieces, at % kPieces};
+}
+
 // A warpgroup's 64 lines, each times its factor, through its own part of `tile`, which its MMAs have read and which
 // TMA may write to afterwards: store_element(line, d, value).
 template <class P, int kLines, class T, class F>
@@ -456,12 +472,13 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
     __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
   }
   wave_barrier();
-  constexpr uint32_t kPieces = P::kHeadDim / 8, kTogether = 32 / kPieces, kRounds = 16 / kTogether;
+  constexpr uint32_t kRounds = P::kHeadDim / 16;
   alignas(16) T stored[kRounds][8];
 #pragma clang loop unroll(full)
   for (uint32_t round = 0; round < kRounds; ++round) {
-    const T* from = tile_piece(tile, kLines, own + first + round * kTogether + lane / kPieces, lane % kPieces);
-    __builtin_memcpy(stored[round], __builtin_assume_aligned(from, 16), 16);
+    const auto [line, piece] = stored_piece<P::kHeadDim / 8>(round, lane);
+    __builtin_memcpy(stored[round], __builtin_assume_aligned(tile_piece(tile, kLines, own + first + line, piece), 16),
+                     16);
   }
   fence_async_shared();
 #pragma clang loop unroll(full)
@@ -469,8 +486,8 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
     float values[8];
 #pragma clang loop unroll(full)
     for (int e = 0; e < 8; ++e) values[e] = to_float(stored[round][e]);
-    store_element(static_cast<int>(first + round * kTogether + lane / kPieces), static_cast<int>(lane % kPieces * 8),
-                  values);
+    const auto [line, piece] = stored_piece<P::kHeadDim / 8>(round, lane);
+    store_element(static_cast<int>(first + line), static_cast<int>(piece * 8), values);
   }
 }
 

@@ -114,7 +114,7 @@ concept AttentionGradientByAddress = AttentionByAddress<P> && requires {
 // Operands of 16 bits that TMA loads, by tensor maps of [D][T][H][B] in boxes of 64 x 64 whose numbers are kMapQ and
 // its like; -1: elements are computed. kComputesOperands: of any of them.
 template <class P>
-concept AttentionByTma = sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128) && requires {
+concept AttentionByTma = sizeof(typename P::Operand) == 2 && hopper_attention_serves(P::kHeadDim) && requires {
   { P::kMapQ } -> SameType<int>;
   { P::kMapK } -> SameType<int>;
   { P::kMapV } -> SameType<int>;
@@ -161,14 +161,14 @@ concept CdnaAttentionGradientProblem =
 // Of attention_hopper_gradient.h.
 template <class P>
 concept HopperAttentionGradientProblem = AttentionInputs<P> && AttentionGradients<P> && AttentionByTma<P> &&
-                                         SameType<decltype(P::kTile), HopperAttentionGradientTile> && requires {
+                                         SameType<decltype(P::kTile), HopperAttentionGradientTile> &&
+                                         hopper_attention_gradient_serves(P::kHeadDim) && requires {
                                            { P::kMapGradient } -> SameType<int>;
                                          };
 
-// Of attention_hopper_joint_gradient.h, which says what workspace holds: heads of 128, all operands in memory.
+// Of attention_hopper_joint_gradient.h, which says what workspace holds: all operands in memory.
 template <class P>
-concept HopperAttentionJointProblem =
-    HopperAttentionGradientProblem<P> && P::kTile.joint && P::kTile.groups == 2 && P::kTile.others == 64 &&
-    P::kHeadDim == 128 && !P::kComputesOperands && requires(const P& problem) {
-      { problem.workspace } -> SameType<float*>;
-    };
+concept HopperAttentionJointProblem = HopperAttentionGradientProblem<P> && P::kTile.joint && P::kTile.groups == 2 &&
+                                      P::kTile.others == 64 && !P::kComputesOperands && requires(const P& problem) {
+                                        { problem.workspace } -> SameType<float*>;
+                                      };

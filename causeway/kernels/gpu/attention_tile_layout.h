@@ -49,6 +49,20 @@ struct HopperAttentionGradientTile {
 // What a block of so many warpgroups has.
 constexpr int hopper_attention_lines(int groups) { return 64 * groups; }
 
+// The heads that attention_hopper.h serves, by their elements: whole steps of wgmma along k, no wider than its widest
+// result.
+constexpr bool hopper_attention_serves(int64_t head_dim) {
+  return head_dim % 16 == 0 && head_dim >= 64 && head_dim <= 256;
+}
+// Those of attention_hopper_gradient.h and attention_hopper_joint_gradient.h, whose registers hold two sums of a head's
+// elements.
+constexpr bool hopper_attention_gradient_serves(int64_t head_dim) {
+  return hopper_attention_serves(head_dim) && head_dim <= 128;
+}
+// Columns of their tiles in shared memory: whole boxes of 64. TMA fills those past a head's end with zeros, computed
+// operands do not write them, and MMAs do not read them.
+constexpr int hopper_attention_columns(int64_t head_dim) { return static_cast<int>((head_dim + 63) / 64 * 64); }
+
 // A head's elements in whole fragments, and a row of them in shared memory: 16 bytes more keep rows on different banks.
 constexpr int gpu_attention_padded_dim(int64_t head_dim) { return static_cast<int>((head_dim + 15) / 16 * 16); }
 constexpr int gpu_attention_row_bytes(int64_t head_dim, int element_bytes) {
@@ -88,7 +102,7 @@ constexpr int gpu_attention_gradient_shared_bytes(int64_t head_dim, int element_
 constexpr int hopper_attention_shared_bytes(int64_t head_dim, const HopperAttentionTile& tile) {
   constexpr int kBarrier = 8, kTaskNote = 16, kTileNote = 8;
   return (hopper_attention_lines(tile.groups) * tile.query_stages + 2 * tile.stages * tile.keys) *
-             static_cast<int>(head_dim) * 2 +
+             hopper_attention_columns(head_dim) * 2 +
          tile.query_stages * (2 * kBarrier + kTaskNote) + tile.stages * (4 * kBarrier + kTileNote);
 }
 
@@ -98,6 +112,6 @@ constexpr int hopper_attention_gradient_shared_bytes(int64_t head_dim, const Hop
   constexpr int kBarrier = 8, kNote = 16;
   const int lines = hopper_attention_lines(tile.groups), sums = tile.joint ? tile.groups : 0;
   const int joint = tile.joint ? 2 * lines * tile.others * 2 + sums * tile.others * static_cast<int>(head_dim) * 4 : 0;
-  return 2 * (tile.own_stages * lines + tile.stages * tile.others) * static_cast<int>(head_dim) * 2 + joint +
+  return 2 * (tile.own_stages * lines + tile.stages * tile.others) * hopper_attention_columns(head_dim) * 2 + joint +
          tile.stages * 2 * tile.others * 4 + (tile.own_stages + tile.stages + sums) * (2 * kBarrier + kNote);
 }
