@@ -27,7 +27,7 @@ struct ForwardShared {
 
 // Of three warpgroups that multiply: tiles of 64 keys take fewer registers than those of 128 that heads of 64 have.
 template <class P>
-constexpr bool kFewerRegisters = P::kTile.keys == 64;
+constexpr bool kFewerRegisters = P::kTile.keys == 64 && P::kHeadDim <= 128;
 
 template <class P>
 class ForwardCopier : Copier<P> {

@@ -444,15 +444,16 @@ CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_
     warpgroup_multiply_add<T, P::kHeadDim, true>(c, weights[step], right + rows_further(16 * step), true);
 }
 
-// What a lane stores of 16 lines in a round: neighbours along a line side by side.
-struct StoredPiece {
-  uint32_t line, piece;
-};
+// The piece of 16 bytes that a lane stores of 16 lines in a round, neighbours along a line side by side: its line, from
+// `first` on, and its number in the line.
 template <uint32_t kPieces>
-CAUSEWAY_INLINE StoredPiece stored_piece(uint32_t round, uint32_t lane) {
-  if constexpr (32 % kPieces == 0) return {round * (32 / kPieces) + lane / kPieces, lane % kPieces};
-  const uint32_t at = round * 32 + lane;
-  return {at / kPieces, at % kPieces};
+CAUSEWAY_INLINE uint32_t stored_line(uint32_t first, uint32_t round, uint32_t lane) {
+  if constexpr (32 % kPieces == 0) return first + round * (32 / kPieces) + lane / kPieces;
+  return first + (round * 32 + lane) / kPieces;
+}
+template <uint32_t kPieces>
+CAUSEWAY_INLINE uint32_t stored_piece(uint32_t round, uint32_t lane) {
+  return (32 % kPieces == 0 ? lane : round * 32 + lane) % kPieces;
 }
 
 // A warpgroup's 64 lines, each times its factor, through its own part of `tile`, which its MMAs have read and which
@@ -472,13 +473,13 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
     __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
   }
   wave_barrier();
-  constexpr uint32_t kRounds = P::kHeadDim / 16;
+  constexpr uint32_t kPieces = P::kHeadDim / 8, kRounds = kPieces / 2;
   alignas(16) T stored[kRounds][8];
 #pragma clang loop unroll(full)
   for (uint32_t round = 0; round < kRounds; ++round) {
-    const auto [line, piece] = stored_piece<P::kHeadDim / 8>(round, lane);
-    __builtin_memcpy(stored[round], __builtin_assume_aligned(tile_piece(tile, kLines, own + first + line, piece), 16),
-                     16);
+    const T* from =
+        tile_piece(tile, kLines, stored_line<kPieces>(own + first, round, lane), stored_piece<kPieces>(round, lane));
+    __builtin_memcpy(stored[round], __builtin_assume_aligned(from, 16), 16);
   }
   fence_async_shared();
 #pragma clang loop unroll(full)
@@ -486,8 +487,8 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
     float values[8];
 #pragma clang loop unroll(full)
     for (int e = 0; e < 8; ++e) values[e] = to_float(stored[round][e]);
-    const auto [line, piece] = stored_piece<P::kHeadDim / 8>(round, lane);
-    store_element(static_cast<int>(first + line), static_cast<int>(piece * 8), values);
+    store_element(static_cast<int>(stored_line<kPieces>(first, round, lane)),
+                  static_cast<int>(stored_piece<kPieces>(round, lane) * 8), values);
   }
 }
 
