@@ -236,6 +236,11 @@ bool GpuAttentionPlan::computes_operands() const {
   return std::find(in_memory.begin(), in_memory.end(), false) != in_memory.end();
 }
 
+int GpuAttentionPlan::box_lines(size_t operand) const {
+  const bool of_keys = operand == 1 || operand == 2;
+  return hopper_attention_box_lines(of_keys && hopper() != nullptr ? hopper()->keys : 64);
+}
+
 GpuAttentionPlan plan_attention(const GpuAttentionProblem& problem, const GpuArchitecture& architecture) {
   CAUSEWAY_CHECK(problem.rows.size() == (problem.gradients ? 4u : 3u), "attention has {} operands",
                  problem.rows.size());

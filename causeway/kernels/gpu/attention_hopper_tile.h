@@ -100,7 +100,9 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
   const auto queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
   int kinds = 0;
   if constexpr (P::kBlockQ == 64 && P::kBlockK == 64) {
-    constexpr int kBlocks = kOthers / 64;
+    // Others that blocks do not divide begin at any multiple of 16 that divides them.
+    constexpr int kStep = kOthers % 64 == 0 ? 64 : kOthers % 32 == 0 ? 32 : 16;
+    constexpr int kBlocks = (64 - kStep + kOthers + 63) / 64;
     const int32_t own_blocks = ((kOwnAreQueries ? queries : keys) + 63) / 64;
     const int32_t other_blocks = ((kOwnAreQueries ? keys : queries) + 63) / 64;
     uint8_t blocks[P::kTile.groups][kBlocks];
@@ -119,6 +121,7 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
 #pragma clang loop unroll(full)
       for (int i = 0; i < kBlocks; ++i) {
         if (own / 64 + group >= own_blocks || other / 64 + i >= other_blocks) continue;
+        if (kStep != 64 && (other / 64 + i) * 64 >= other + kOthers) continue;
         seen |= blocks[group][i];
         left_out |= blocks[group][i] ^ 2;
       }
@@ -387,7 +390,7 @@ class Copier {
 #pragma clang loop unroll(full)
       for (int column = 0; column < kColumns<P>; column += 64)
 #pragma clang loop unroll(full)
-        for (int line = 0; line < kLines; line += 64)
+        for (int line = 0; line < kLines; line += hopper_attention_box_lines(kLines))
           tensor_load(tile + (column / 64 * kLines + line) * 64, &maps_[kMap], barrier, column, first + line, head, b);
     }
   }
@@ -489,6 +492,51 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
     for (int e = 0; e < 8; ++e) values[e] = to_float(stored[round][e]);
     store_element(static_cast<int>(stored_line<kPieces>(first, round, lane)),
                   static_cast<int>(stored_piece<kPieces>(round, lane) * 8), values);
+  }
+}
+
+// The same from registers: four lanes, which have pairs of columns, exchange them for pieces of 16 bytes. The tile is
+// free for what TMA writes next while these are on their way.
+template <class P, class T, class F>
+CAUSEWAY_INLINE void store_lines_by_lanes(const float (&sums)[P::kHeadDim / 2], const float (&factors)[2],
+                                          F store_element) {
+  const uint32_t thread = computed_here(static_cast<uint32_t>(thread_index()) % 128);
+  const uint32_t lane = thread % 4, line = thread / 32 * 16 + thread % 32 / 4;
+  const bool odd = (lane & 1) != 0, upper = (lane & 2) != 0;
+  constexpr int kPieces = P::kHeadDim / 8;
+#pragma clang loop unroll(full)
+  for (int piece = 0; piece < kPieces; piece += 4) {
+#pragma clang loop unroll(full)
+    for (int slot = 0; slot < 2; ++slot) {
+      uint32_t own[4];  // this lane's pair of each piece
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 4; ++i) {
+        const int at = 4 * (piece + i) + 2 * slot;
+        own[i] = piece + i < kPieces ? pack_pair<T>(sums[at] * factors[slot], sums[at + 1] * factors[slot]) : 0;
+      }
+      // Of the pieces of lanes on this side: this lane's pair and that of the lane two further, ...
+      const uint32_t even_own = upper ? own[2] : own[0], odd_own = upper ? own[3] : own[1];
+      const uint32_t even_far = wave_shuffle_xor(upper ? own[0] : own[2], 2);
+      const uint32_t odd_far = wave_shuffle_xor(upper ? own[1] : own[3], 2);
+      // ... then of this lane's piece the neighbours' too.
+      const uint32_t near[2] = {odd ? odd_own : even_own, wave_shuffle_xor(odd ? even_own : odd_own, 1)};
+      const uint32_t far[2] = {odd ? odd_far : even_far, wave_shuffle_xor(odd ? even_far : odd_far, 1)};
+      const uint32_t near_pairs[2] = {odd ? near[1] : near[0], odd ? near[0] : near[1]};
+      const uint32_t far_pairs[2] = {odd ? far[1] : far[0], odd ? far[0] : far[1]};
+      alignas(16) uint32_t pairs[4];
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 2; ++i) {
+        pairs[i] = upper ? far_pairs[i] : near_pairs[i];
+        pairs[2 + i] = upper ? near_pairs[i] : far_pairs[i];
+      }
+      if (piece + 4 > kPieces && piece + static_cast<int>(lane) >= kPieces) continue;
+      T stored[8];
+      __builtin_memcpy(stored, pairs, sizeof stored);
+      float values[8];
+#pragma clang loop unroll(full)
+      for (int e = 0; e < 8; ++e) values[e] = to_float(stored[e]);
+      store_element(static_cast<int>(line) + 8 * slot, (piece + static_cast<int>(lane)) * 8, values);
+    }
   }
 }
 

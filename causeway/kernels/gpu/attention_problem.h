@@ -111,8 +111,9 @@ concept AttentionGradientByAddress = AttentionByAddress<P> && requires {
                                        { problem.out_gradient_row(b, h, t) } -> SameType<const typename P::Operand*>;
                                      });
 
-// Operands of 16 bits that TMA loads, by tensor maps of [D][T][H][B] in boxes of 64 x 64 whose numbers are kMapQ and
-// its like; -1: elements are computed. kComputesOperands: of any of them.
+// Operands of 16 bits that TMA loads, by tensor maps of [D][T][H][B] in boxes of 64 columns and
+// hopper_attention_box_lines() of a tile's lines, whose numbers are kMapQ and its like; -1: elements are computed.
+// kComputesOperands: of any of them.
 template <class P>
 concept AttentionByTma = sizeof(typename P::Operand) == 2 && hopper_attention_serves(P::kHeadDim) && requires {
   { P::kMapQ } -> SameType<int>;
@@ -144,7 +145,7 @@ concept OneQueryAttentionProblem =
 // Of attention_hopper.h.
 template <class P>
 concept HopperAttentionProblem = AttentionInputs<P> && AttentionResults<P> && AttentionByTma<P> &&
-                                 SameType<decltype(P::kTile), HopperAttentionTile> && P::kTile.keys % 64 == 0;
+                                 SameType<decltype(P::kTile), HopperAttentionTile> && P::kTile.keys % 16 == 0;
 
 // Of attention_gradient.h.
 template <class P>

@@ -63,6 +63,9 @@ constexpr bool hopper_attention_gradient_serves(int64_t head_dim) {
 // operands do not write them, and MMAs do not read them.
 constexpr int hopper_attention_columns(int64_t head_dim) { return static_cast<int>((head_dim + 63) / 64 * 64); }
 
+// Lines of the boxes of 64 columns in which TMA loads a tile of so many: 64, or where those do not divide it, all.
+constexpr int hopper_attention_box_lines(int lines) { return lines % 64 == 0 ? 64 : lines; }
+
 // A head's elements in whole fragments, and a row of them in shared memory: 16 bytes more keep rows on different banks.
 constexpr int gpu_attention_padded_dim(int64_t head_dim) { return static_cast<int>((head_dim + 15) / 16 * 16); }
 constexpr int gpu_attention_row_bytes(int64_t head_dim, int element_bytes) {
@@ -100,10 +103,10 @@ constexpr int gpu_attention_gradient_shared_bytes(int64_t head_dim, int element_
 
 // Rings of queries, of keys and of values, with two barriers for each stage, and notes to those that multiply.
 constexpr int hopper_attention_shared_bytes(int64_t head_dim, const HopperAttentionTile& tile) {
-  constexpr int kBarrier = 8, kTaskNote = 16, kTileNote = 8;
+  constexpr int kBarrier = 8, kTaskNotes = 2 * 16, kTileNote = 8;
   return (hopper_attention_lines(tile.groups) * tile.query_stages + 2 * tile.stages * tile.keys) *
              hopper_attention_columns(head_dim) * 2 +
-         tile.query_stages * (2 * kBarrier + kTaskNote) + tile.stages * (4 * kBarrier + kTileNote);
+         tile.query_stages * 2 * kBarrier + kTaskNotes + tile.stages * (4 * kBarrier + kTileNote);
 }
 
 // Own lines of some tasks, a ring of others with their statistics, with two barriers for each stage, and notes. In one
