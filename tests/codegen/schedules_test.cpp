@@ -98,7 +98,8 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
     // The widest heads and the narrowest, whose columns are not whole boxes.
     const int64_t widest = schedule.most_head_dim, narrowest = std::max<int64_t>(64, widest - 48);
     for (const int64_t head_dim : {widest, narrowest}) {
-      for (const HopperAttentionTile& tile : {schedule.forward, schedule.forward_computing})
+      for (const HopperAttentionTile& tile :
+           {schedule.forward, schedule.forward_with_score, schedule.forward_computing})
         expect("ForwardShared", head_dim, tile, hopper_attention_shared_bytes(head_dim, tile));
       for (const auto& tile : {schedule.gradient, schedule.gradient_computing})
         if (tile) expect("GradientShared", head_dim, *tile, hopper_attention_gradient_shared_bytes(head_dim, *tile));
@@ -106,7 +107,7 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
         expect("JointGradientShared", head_dim, *joint, hopper_attention_gradient_shared_bytes(head_dim, *joint));
     }
   }
-  EXPECT_EQ(problems, 30);
+  EXPECT_EQ(problems, 52);
   EXPECT_NO_THROW(compile_module(text + "CAUSEWAY_KERNEL(kernel, 32, 1, 0, 0, 0) {}\n", gpu_target("sm_90a")));
 
   const std::string portable =

@@ -478,13 +478,44 @@ TEST_P(WideHeads, FullAndCausal) {
   }
 }
 
-// In shared memory as whole boxes of 64 columns, the gradient of most by portable tiles.
+// Heads that are no whole boxes of 64 columns in shared memory, tiles of keys that blocks of the map do not divide, and
+// room for the queries of one task alone. The widest have their gradient by portable tiles.
 TEST_P(WideHeads, OfEveryWidth) {
   for (const int64_t dim : {80, 96, 160, 192, 256}) {
     AttentionCase c = wide(dim, dim == 160 ? DType::kF16 : DType::kBF16);
+    c.queries = c.keys = dim == 256 ? 420 : 230;
+    c.heads = dim == 256 ? 1 : 2;
     c.kv_heads = 1;
     c.mask = causal_mask();
     expect_reference(c);
+  }
+}
+
+TEST_P(WideHeads, OfEveryWidthWithMasksScoresAndLengths) {
+  for (const int64_t dim : {96, 112, 144, 192, 256}) {
+    AttentionCase c = wide(dim);
+    c.has_gradient = dim <= 128;
+    c.queries = 70;
+    c.keys = 201;
+    expect_reference(c);
+    c.queries = 200;
+    c.keys = 30;
+    expect_reference(c);
+    c = wide(dim);
+    c.has_gradient = dim == 96 || dim == 256;
+    c.queries = c.keys = 330;
+    c.heads = c.kv_heads = 1;
+    c.mask = window_mask(70);
+    expect_reference(c);
+    c.score = soft_capped_score(2);
+    expect_reference(c, soft_capped_gradient(2));
+    c = wide(dim);
+    c.has_gradient = dim == 96;
+    c.mask = causal_mask();
+    for (const auto layout : {AttentionCase::Layout::kSliced, AttentionCase::Layout::kComputed}) {
+      c.layout = layout;
+      expect_reference(c);
+    }
   }
 }
 

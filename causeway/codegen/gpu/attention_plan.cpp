@@ -178,7 +178,9 @@ void plan_forward(const GpuAttentionProblem& problem, const GpuArchitecture& arc
   } else if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
     plan.loads_by_tma = true;
     plan.in_memory = what_lies_in_memory(problem, true);
-    plan.tile = plan.computes_operands() ? schedule->forward_computing : schedule->forward;
+    plan.tile = plan.computes_operands() ? schedule->forward_computing
+                : problem.has_score      ? schedule->forward_with_score
+                                         : schedule->forward;
   } else {
     plan.tile = portable_tile(problem, architecture);
   }

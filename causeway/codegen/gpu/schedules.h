@@ -209,7 +209,8 @@ std::span<const AttentionGradientSchedule> attention_gradient_schedules();
 struct HopperAttentionSchedule {
   int most_head_dim;
   HopperAttentionTile forward;
-  HopperAttentionTile forward_computing;                                    // where computing operands takes registers
+  HopperAttentionTile forward_with_score;  // where a score function takes registers
+  HopperAttentionTile forward_computing;   // where computing operands does, with a score function or without
   std::optional<HopperAttentionGradientTile> gradient, gradient_computing;  // none: attention_gradient.h serves them
   // Of all three gradients, where one pass takes less time than two.
   std::optional<HopperAttentionGradientTile> joint_gradient;
