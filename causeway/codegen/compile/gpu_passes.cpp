@@ -4,6 +4,7 @@
 
 #include "llvm/CodeGen/Passes.h"
 #include "llvm/CodeGen/TargetPassConfig.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/PassManager.h"
@@ -11,6 +12,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Scalar/InferAddressSpaces.h"
 #include "llvm/Transforms/Scalar/InferAlignment.h"
+#include "llvm/Transforms/Scalar/Sink.h"
 #include "llvm/Transforms/Vectorize/LoadStoreVectorizer.h"
 
 namespace causeway::codegen {
@@ -54,6 +56,21 @@ struct UnifyExtensionsPass : llvm::PassInfoMixin<UnifyExtensionsPass> {
   }
 };
 
+// Moves what is computed early to the blocks that use it, in kernels that share out registers by hand: their MMAs leave
+// none over, and ptxas, which moves little between blocks, would spill. In others, sums and loads live longer for it.
+struct SinkInWarpgroupsPass : llvm::PassInfoMixin<SinkInWarpgroupsPass> {
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    for (const llvm::Instruction& instruction : llvm::instructions(function)) {
+      const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+      if (call == nullptr || !call->isInlineAsm()) continue;
+      const auto* text = llvm::cast<llvm::InlineAsm>(call->getCalledOperand());
+      if (llvm::StringRef(text->getAsmString()).contains("setmaxnreg"))
+        return llvm::SinkingPass().run(function, analyses);
+    }
+    return llvm::PreservedAnalyses::all();
+  }
+};
+
 }  // namespace
 
 void add_gpu_passes(llvm::PassBuilder& builder) {
@@ -63,6 +80,10 @@ void add_gpu_passes(llvm::PassBuilder& builder) {
     passes.addPass(llvm::InferAlignmentPass());
     passes.addPass(llvm::LoadStoreVectorizerPass());
   });
+  builder.registerOptimizerLastEPCallback(
+      [](llvm::ModulePassManager& passes, llvm::OptimizationLevel, llvm::ThinOrFullLTOPhase) {
+        passes.addPass(llvm::createModuleToFunctionPassAdaptor(SinkInWarpgroupsPass()));
+      });
 }
 
 void choose_back_end_passes(const llvm::TargetMachine& machine, llvm::TargetPassConfig& passes) {

@@ -13,11 +13,13 @@ namespace causeway::codegen {
 
 // Part of every cache key: changes with what the passes make of a module.
 inline constexpr char kGpuPasses[] =
-    "unify-extensions, infer-address-spaces, infer-alignment, load-store-vectorizer, no machine-licm for NVPTX";
+    "unify-extensions, infer-address-spaces, infer-alignment, load-store-vectorizer, sink in warpgroups, no "
+    "machine-licm for NVPTX";
 
 // Joins neighbouring loads and stores before later passes of LLVM move them apart: its own pass, after those that find
 // what it goes by, the alignment that each load and store states and addresses that differ by a constant. LLVM 22's own
-// run of it, in the back end, joins fewer than LLVM 19's.
+// run of it, in the back end, joins fewer than LLVM 19's. At the end, kernels with setmaxnreg have instructions moved
+// to where their results are used.
 void add_gpu_passes(llvm::PassBuilder& builder);
 
 // Of the back end's passes, leaves out what makes PTX worse: LLVM 22 moves constants and addresses out of loops, which

@@ -20,7 +20,8 @@ constexpr int kGradientLineElements = 16 * P::kTile.waves * row_stride<typename 
 // gpu_attention_gradient_shared_bytes() says how much shared memory a block takes: two operands of its own lines,
 // kTile.stages of two operands of the others, and for the keys' launch the statistics of kTile.stages tiles of queries.
 
-// Of a line, what exp2 takes off its scores; a query that sees nothing has no weights.
+// Of a line, what exp2 takes off its scores; a query that sees nothing has no weights. Never +inf, so
+// that a score of -inf has a weight of 0.
 CAUSEWAY_INLINE float weight_shift(float lse) { return lse == -kInfinity ? -kInfinity : -lse * kLog2E; }
 
 // A weight and the gradient of its score, from an MMA of query and key and from dout . v; the scale of scores is
@@ -40,8 +41,7 @@ template <Modified kModified, class P>
 CAUSEWAY_INLINE float pair_weight(const P& p, float qk, float shift, int64_t b, int64_t h, int32_t t, int32_t s,
                                   bool masked) {
   if constexpr (kModified == Modified::kByAll) {
-    const float x = modified_score(p, qk, b, h, t, s, masked);
-    return x == -kInfinity ? 0.0f : fast_exp2(x + shift);
+    return fast_exp2(modified_score(p, qk, b, h, t, s, masked) + shift);
   } else if constexpr (kModified == Modified::kByScore) {
     return fast_exp2(__builtin_fmaf(p.score(b, h, t, s, qk * p.scale), kLog2E, shift));
   } else {
@@ -66,8 +66,7 @@ CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float qk, float dweight, 
     // A score of -inf takes no part, whatever its function's gradient is there.
     return {weight, weight == 0.0f ? 0.0f : dqk};
   } else {
-    const float x = modified_score(p, qk, b, h, t, s, masked);
-    const float weight = x == -kInfinity ? 0.0f : fast_exp2(x + shift);
+    const float weight = fast_exp2(modified_score(p, qk, b, h, t, s, masked) + shift);
     float dqk = weight * (dweight - delta);
     if constexpr (P::kHasScore) {
       const int32_t queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
