@@ -632,6 +632,50 @@ TEST_P(WideHeads, ScoresWithMasksAndTheirMaps) {
   }
 }
 
+// Of heads that two warpgroups share the columns of (attention_hopper_wide_gradient.h), in tiles of 64 x 64: more tiles
+// than there is room for at once, of several heads of queries, with ends inside of a tile.
+TEST_P(WideHeads, GradientsBySharedColumns) {
+  AttentionCase c = wide(256);
+  c.heads = 4;
+  c.mask = causal_mask();
+  expect_reference(c);
+  AttentionCase full = wide(256, DType::kF16);
+  full.heads = full.kv_heads = 1;
+  full.queries = 200;
+  full.keys = 130;
+  expect_reference(full);
+  // Queries that several tiles of keys see, one, or none.
+  AttentionCase window = wide(256);
+  window.heads = 2;
+  window.kv_heads = 1;
+  window.queries = 290;
+  window.keys = 270;
+  window.mask = window_mask_by_head(40);
+  expect_reference(window);
+  window.mask = window_mask_by_head(0);
+  window.sees_nothing = true;
+  expect_reference(window);
+}
+
+TEST_P(WideHeads, GradientsOfScoresBySharedColumns) {
+  AttentionCase c = wide(256);
+  c.kv_heads = 1;
+  c.score = soft_capped_score(2);
+  c.mask = causal_mask();
+  expect_reference(c, soft_capped_gradient(2));
+  c.mask = window_mask(50);
+  expect_reference(c, soft_capped_gradient(2));
+  c = wide(256);
+  c.score = biased_score(c.heads);
+  c.captures_slopes = true;
+  expect_reference(c, one(true, c.heads));
+  c = wide(256);
+  c.mask = document_mask(c.batch, c.keys);
+  c.captures_documents = true;
+  c.block = 32;
+  expect_reference(c);
+}
+
 // Processors have every kind of mask and score with heads of 64 in attention_cases.h, and of 128 the full and the
 // causal one above: to their kernels a mask is the same whatever the dimension.
 INSTANTIATE_TEST_SUITE_P(Devices, WideHeads,
@@ -642,8 +686,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, AttentionOnDevices, testing::ValuesIn(device_s
 
 // Planted faults are the emulator's own tests; here none must be found, and the order of threads must not matter.
 TEST(AttentionOnTheEmulator, NoRacesAndTheSameBitsForEverySchedule) {
-  for (const auto& [processor, dim] :
-       {std::pair("sm_80", 64), std::pair("sm_90a", 64), std::pair("gfx90a", 64), std::pair("gfx942", 128)}) {
+  for (const auto& [processor, dim] : {std::pair("sm_80", 64), std::pair("sm_90a", 64), std::pair("sm_90a", 256),
+                                       std::pair("gfx90a", 64), std::pair("gfx942", 128)}) {
     AttentionCase c;
     c.dtype = DType::kBF16;
     c.queries = c.keys = 150;

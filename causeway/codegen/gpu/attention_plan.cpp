@@ -43,15 +43,29 @@ const Schedule& portable_schedule(std::span<const Schedule> schedules, const Gpu
   return *found;
 }
 
-// Of the kernels of warpgroups and TMA, where they serve. In which order they add up depends on how many queries there
-// are.
+// Whether kernels of warpgroups and TMA may serve. In which order they add up depends on how many queries there are.
+bool may_use_warpgroups(const GpuAttentionProblem& problem, const GpuArchitecture& architecture) {
+  return !problem.fixed_order && architecture.has_tma && architecture.has_warpgroup_matrix && has_halves(problem);
+}
+
 const HopperAttentionSchedule* hopper_schedule(const GpuAttentionProblem& problem,
                                                const GpuArchitecture& architecture) {
-  if (problem.fixed_order || !architecture.has_tma || !architecture.has_warpgroup_matrix || !has_halves(problem))
-    return nullptr;
+  if (!may_use_warpgroups(problem, architecture)) return nullptr;
   for (const HopperAttentionSchedule& schedule : hopper_attention_schedules())
     if (schedule.head_dim == problem.head_dim) return &schedule;
   return nullptr;
+}
+
+// Of attention_hopper_wide_gradient.h.
+std::optional<HopperAttentionGradientTile> wide_gradient_tile(const GpuAttentionProblem& problem,
+                                                              const GpuArchitecture& architecture) {
+  const std::vector<bool> in_memory = what_lies_in_memory(problem, true);
+  if (!may_use_warpgroups(problem, architecture) || !problem.gradients->all() ||
+      std::find(in_memory.begin(), in_memory.end(), false) != in_memory.end())
+    return std::nullopt;
+  for (const HopperWideGradientSchedule& schedule : hopper_wide_gradient_schedules())
+    if (schedule.head_dim == problem.head_dim) return schedule.tile;
+  return std::nullopt;
 }
 
 // Whether attention_one_query.h takes it.
@@ -183,7 +197,10 @@ void plan_forward(const GpuAttentionProblem& problem, const GpuArchitecture& arc
 }
 
 void plan_gradient(const GpuAttentionProblem& problem, const GpuArchitecture& architecture, GpuAttentionPlan& plan) {
-  if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
+  if (const auto tile = wide_gradient_tile(problem, architecture)) {
+    plan.loads_by_tma = true;
+    plan.tile = *tile;
+  } else if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
     plan.loads_by_tma = true;
     plan.in_memory = what_lies_in_memory(problem, true);
     plan.tile = plan.computes_operands()                               ? schedule->gradient_computing
@@ -222,9 +239,9 @@ std::string tile_text(const GpuAttentionGradientTile& tile) {
 
 std::string tile_text(const HopperAttentionGradientTile& tile) {
   return fmt::format(
-      "HopperAttentionGradientTile kTile = {{.groups = {}, .stages = {}, .others = {}, .own_stages = {}, .joint = "
-      "{}}};",
-      tile.groups, tile.stages, tile.others, tile.own_stages, tile.joint);
+      "HopperAttentionGradientTile kTile = {{.groups = {}, .stages = {}, .others = {}, .own_stages = {}, .joint = {}, "
+      ".wide = {}}};",
+      tile.groups, tile.stages, tile.others, tile.own_stages, tile.joint, tile.wide);
 }
 
 }  // namespace

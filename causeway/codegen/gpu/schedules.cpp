@@ -197,6 +197,9 @@ constexpr HopperAttentionSchedule kHopperAttention[] = {
      .gradient_computing = {.groups = 2, .stages = 3},
      .joint_gradient = HopperAttentionGradientTile{.groups = 2, .stages = 2, .own_stages = 1, .joint = true}}};
 
+constexpr HopperWideGradientSchedule kHopperWideGradient[] = {
+    {.head_dim = 256, .tile = {.groups = 2, .stages = 2, .own_stages = 1, .wide = true}}};
+
 }  // namespace
 
 std::span<const GemmSchedule> gemm_schedules() { return kGemm; }
@@ -205,6 +208,7 @@ const HopperGemmFigures& hopper_gemm_figures() { return kHopperGemmFigures; }
 std::span<const AttentionSchedule> attention_schedules() { return kAttention; }
 std::span<const AttentionGradientSchedule> attention_gradient_schedules() { return kAttentionGradient; }
 std::span<const HopperAttentionSchedule> hopper_attention_schedules() { return kHopperAttention; }
+std::span<const HopperWideGradientSchedule> hopper_wide_gradient_schedules() { return kHopperWideGradient; }
 
 double gemm_multiply_adds(const GpuArchitecture& architecture, GemmOperand operand) {
   const auto rate = std::find_if(std::begin(kRates), std::end(kRates), [&](const Rate& candidate) {

@@ -215,4 +215,11 @@ struct HopperAttentionSchedule {
 };
 std::span<const HopperAttentionSchedule> hopper_attention_schedules();
 
+// attention_hopper_wide_gradient.h: of all three gradients, with all operands in memory.
+struct HopperWideGradientSchedule {
+  int head_dim;
+  HopperAttentionGradientTile tile;
+};
+std::span<const HopperWideGradientSchedule> hopper_wide_gradient_schedules();
+
 }  // namespace causeway::codegen

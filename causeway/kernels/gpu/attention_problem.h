@@ -114,12 +114,13 @@ concept AttentionGradientByAddress = AttentionByAddress<P> && requires {
 // Operands of 16 bits that TMA loads, by tensor maps of [D][T][H][B] in boxes of 64 x 64 whose numbers are kMapQ and
 // its like; -1: elements are computed. kComputesOperands: of any of them.
 template <class P>
-concept AttentionByTma = sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128) && requires {
-  { P::kMapQ } -> SameType<int>;
-  { P::kMapK } -> SameType<int>;
-  { P::kMapV } -> SameType<int>;
-  { P::kComputesOperands } -> SameType<bool>;
-};
+concept AttentionByTma =
+    sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128 || P::kHeadDim == 256) && requires {
+      { P::kMapQ } -> SameType<int>;
+      { P::kMapK } -> SameType<int>;
+      { P::kMapV } -> SameType<int>;
+      { P::kComputesOperands } -> SameType<bool>;
+    };
 
 // Of attention.h.
 template <class P>
@@ -165,10 +166,18 @@ concept HopperAttentionGradientProblem = AttentionInputs<P> && AttentionGradient
                                            { P::kMapGradient } -> SameType<int>;
                                          };
 
-// Of attention_hopper_joint_gradient.h, which says what workspace holds: heads of 128, all operands in memory.
+// Of attention_hopper_query_sums.h, which says what workspace holds: all operands in memory.
 template <class P>
-concept HopperAttentionJointProblem =
-    HopperAttentionGradientProblem<P> && P::kTile.joint && P::kTile.groups == 2 && P::kTile.others == 64 &&
-    P::kHeadDim == 128 && !P::kComputesOperands && requires(const P& problem) {
+concept HopperAttentionQuerySumsProblem =
+    HopperAttentionGradientProblem<P> && (P::kTile.joint || P::kTile.wide) && P::kTile.groups == 2 &&
+    P::kTile.others == 64 && !P::kComputesOperands && requires(const P& problem) {
       { problem.workspace } -> SameType<float*>;
     };
+
+// Of attention_hopper_joint_gradient.h.
+template <class P>
+concept HopperAttentionJointProblem = HopperAttentionQuerySumsProblem<P> && P::kTile.joint && P::kHeadDim == 128;
+
+// Of attention_hopper_wide_gradient.h.
+template <class P>
+concept HopperAttentionWideProblem = HopperAttentionQuerySumsProblem<P> && P::kTile.wide && P::kHeadDim == 256;

@@ -35,16 +35,26 @@ struct HopperAttentionTile {
   int keys = 128;        // taken at a time
   int stages = 2;        // tiles of keys, and of values
   int query_stages = 2;  // tasks whose queries are in shared memory at once
+
+  // Parts of 64 own lines of a block.
+  constexpr int parts() const { return groups; }
 };
 
-// attention_hopper_gradient.h and attention_hopper_joint_gradient.h.
+// attention_hopper_gradient.h, attention_hopper_joint_gradient.h and attention_hopper_wide_gradient.h.
 struct HopperAttentionGradientTile {
   int groups = 2;      // consumer warpgroups, of 64 queries or keys each
   int stages = 3;      // tiles of the others
   int others = 64;     // taken at a time
   int own_stages = 2;  // tasks whose own operands are in shared memory at once
   bool joint = false;  // all three gradients in one pass over the pairs
+  bool wide = false;   // so too; warpgroups have the same 64 keys, and share out the head's columns
+
+  // Parts of 64 own lines of a block.
+  constexpr int parts() const { return wide ? 1 : groups; }
 };
+// attention_hopper_wide_gradient.h: what is added to queries is sent in parts of so many columns, of which there is
+// room for so many for each warpgroup.
+constexpr int kWideGradientSumColumns = 32, kWideGradientSumStages = 3;
 
 // What a block of so many warpgroups has.
 constexpr int hopper_attention_lines(int groups) { return 64 * groups; }
@@ -93,9 +103,16 @@ constexpr int hopper_attention_shared_bytes(int64_t head_dim, const HopperAttent
 }
 
 // Own lines of some tasks, a ring of others with their statistics, with two barriers for each stage, and notes. In one
-// pass also two tiles of gradients of scores, and for each warpgroup the sums of a tile of queries.
+// pass also two tiles of gradients of scores, and for each warpgroup the sums of a tile of queries. Wide: one of
+// weights and one of gradients of scores, and parts of sums; output's gradients have a ring of one stage.
 constexpr int hopper_attention_gradient_shared_bytes(int64_t head_dim, const HopperAttentionGradientTile& tile) {
   constexpr int kBarrier = 8, kNote = 16;
+  if (tile.wide) {
+    const int row = static_cast<int>(head_dim) * 2, parts = tile.groups * kWideGradientSumStages;
+    return (tile.own_stages * 2 * 64 + (tile.stages + 1) * tile.others) * row + 2 * 64 * tile.others * 2 +
+           parts * (tile.others * kWideGradientSumColumns * 4 + 2 * kBarrier) + tile.stages * 2 * tile.others * 4 +
+           (tile.own_stages + tile.stages) * (2 * kBarrier + kNote) + 2 * kBarrier + tile.groups * kNote;
+  }
   const int lines = hopper_attention_lines(tile.groups), sums = tile.joint ? tile.groups : 0;
   const int joint = tile.joint ? 2 * lines * tile.others * 2 + sums * tile.others * static_cast<int>(head_dim) * 4 : 0;
   return 2 * (tile.own_stages * lines + tile.stages * tile.others) * static_cast<int>(head_dim) * 2 + joint +
