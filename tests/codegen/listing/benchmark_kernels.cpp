@@ -84,7 +84,12 @@ void write_gemms(const std::shared_ptr<RecordingDevice>& device, const std::stri
 }
 
 void write_attention(const std::shared_ptr<RecordingDevice>& device, const std::string& architecture) {
-  for (const AttentionCase& attention : standard_attention_cases(true, DType::kBF16, kMemoryBytes)) {
+  std::vector<AttentionCase> cases = standard_attention_cases(true, DType::kBF16, kMemoryBytes);
+  AttentionChoice wide;
+  wide.shapes = {"4x8x4x4096x256"};
+  for (const AttentionCase& attention : choose_attention_cases(wide, true, DType::kBF16, kMemoryBytes))
+    cases.push_back(attention);
+  for (const AttentionCase& attention : cases) {
     const ContextScope scope(std::make_shared<program::Context>(device));
     device->begin(fmt::format("{} attention {}", architecture, attention.workload()));
     causeway_attention().prepare(attention, {});
