@@ -463,6 +463,10 @@ class WideHeads : public AttentionOnDevices {
     c.block = 64;
     return c;
   }
+  bool has_warpgroup_matrix() const {
+    const Target target = device_of(GetParam())->target();
+    return target.is_gpu() && target.architecture().has_warpgroup_matrix;
+  }
 };
 
 TEST_P(WideHeads, FullAndCausal) {
@@ -481,6 +485,7 @@ TEST_P(WideHeads, FullAndCausal) {
 // Heads that are no whole boxes of 64 columns in shared memory, tiles of keys that blocks of the map do not divide, and
 // room for the queries of one task alone. The widest have their gradient by portable tiles.
 TEST_P(WideHeads, OfEveryWidth) {
+  if (!has_warpgroup_matrix()) return;  // others have AttentionOnDevices.EveryHeadDimension
   for (const int64_t dim : {80, 96, 160, 192, 256}) {
     AttentionCase c = wide(dim, dim == 160 ? DType::kF16 : DType::kBF16);
     c.queries = c.keys = 195;
@@ -492,6 +497,7 @@ TEST_P(WideHeads, OfEveryWidth) {
 }
 
 TEST_P(WideHeads, OfEveryWidthWithMasksScoresAndLengths) {
+  if (!has_warpgroup_matrix()) return;
   for (const int64_t dim : {96, 112, 144, 192, 256}) {
     AttentionCase c = wide(dim);
     c.has_gradient = dim <= 128;
@@ -572,8 +578,7 @@ TEST_P(WideHeads, LongMaps) {
   c.mask = window_mask_by_head(40);
   expect_reference(c);
   // Rows of whole pieces of 16 blocks, which Hopper's kernels read at once.
-  const Target target = device_of(GetParam())->target();
-  if (!target.is_gpu() || !target.architecture().has_warpgroup_matrix) return;
+  if (!has_warpgroup_matrix()) return;
   c.keys = 1280;
   expect_reference(c);
   c.mask = window_mask(300);
