@@ -107,7 +107,12 @@ TEST(AttentionPlan, EachProblemHasItsMainloop) {
       {"Hopper", "sm_90a", problem_of(DType::kBF16, 128), kHopper},
       {"f16", "sm_90a", problem_of(DType::kF16, 64), kHopper},
       {"computed keys", "sm_90a", computing(problem_of(DType::kBF16, 64), 1), kHopper},
-      {"other heads", "sm_90a", problem_of(DType::kBF16, 96), kPortable},
+      {"other heads", "sm_90a", problem_of(DType::kBF16, 96), kHopper},
+      {"the widest heads", "sm_90a", problem_of(DType::kBF16, 256), kHopper},
+      {"wider heads", "sm_90a", problem_of(DType::kBF16, 272), kPortable},
+      {"narrower heads", "sm_90a", problem_of(DType::kBF16, 48), kPortable},
+      {"heads of no whole steps along k", "sm_90a", problem_of(DType::kBF16, 72), kPortable},
+      {"computed values of wide heads", "sm_90a", computing(problem_of(DType::kBF16, 256), 2), kHopper},
       {"f32", "sm_90a", problem_of(DType::kF32, 64), kPortable},
       {"a fixed order", "sm_90a", in_fixed_order(problem_of(DType::kBF16, 64)), kPortable},
       {"CDNA 2", "gfx90a", problem_of(DType::kBF16, 128), kPingPong},
@@ -138,7 +143,9 @@ TEST(AttentionPlan, EachProblemHasItsMainloop) {
       {"wide heads in a fixed order", "sm_90a", in_fixed_order(gradient_of(DType::kBF16, 256)), kTwoKeyGradients},
       {"wide heads of f32", "sm_90a", gradient_of(DType::kF32, 256), kTwoKeyGradients},
       {"heads of 128", "sm_90a", gradient_of(DType::kBF16, 128), kJointGradient},
+      {"heads of 96", "sm_90a", gradient_of(DType::kBF16, 96), kJointGradient},
       {"heads of 64", "sm_90a", gradient_of(DType::kBF16, 64), kHopperGradient},
+      {"heads of 96, a computed operand", "sm_90a", computing(gradient_of(DType::kBF16, 96), 0), kHopperGradient},
       {"a computed operand", "sm_90a", computing(gradient_of(DType::kBF16, 128), 3), kHopperGradient},
       {"values alone", "sm_90a", gradient_of(DType::kBF16, 128, {false, false, true}),
        "attention_hopper_gradient.h hopper_attention_key_gradient<false, true>"},
@@ -298,6 +305,38 @@ TEST(AttentionPlan, TheWideGradientTakesTurnsByColumns) {
   EXPECT_TRUE(launch.kernels[1].run.persistent);
   EXPECT_EQ(launch.tensor_maps, 4);
   EXPECT_EQ(launch.workspace_bytes({}), query_tiles * (64 * 256 + 2) * 4);
+}
+
+// Each direction is planned by itself: what the forward pass leaves is the same whatever computes it.
+TEST(AttentionPlan, WideHeadsHaveTheirGradientBySharedColumnsOrPortableTiles) {
+  for (const int64_t head_dim : {144, 160, 176, 192, 224, 256}) {
+    const GpuArchitecture& architecture = gpu_architecture("sm_90a");
+    EXPECT_EQ(mainloop(problem_of(DType::kBF16, head_dim), architecture), kHopper);
+    const GpuAttentionPlan gradient = plan_attention(gradient_of(DType::kBF16, head_dim), architecture);
+    const bool wide = head_dim % 32 == 0;
+    EXPECT_EQ(gradient.hopper_gradient() != nullptr, wide) << head_dim;
+    EXPECT_EQ(gradient.loads_by_tma, wide);
+    EXPECT_NE(
+        plan_attention(gradient_of(DType::kBF16, head_dim, {true, true, false}), architecture).portable_gradient(),
+        nullptr);
+  }
+}
+
+TEST(AttentionPlan, WideHeadsHaveAsManyKeysAsRegistersAllow) {
+  const GpuArchitecture& architecture = gpu_architecture("sm_90a");
+  GpuAttentionProblem problem = problem_of(DType::kBF16, 256);
+  const GpuAttentionPlan plan = plan_attention(problem, architecture);
+  ASSERT_NE(plan.hopper(), nullptr);
+  EXPECT_EQ(plan.hopper()->keys, 80);
+  // Of keys and of values; queries are in whole boxes of 64.
+  EXPECT_EQ(plan.box_lines(0), 64);
+  EXPECT_EQ(plan.box_lines(1), 80);
+  EXPECT_EQ(plan.box_lines(2), 80);
+  problem.has_score = true;
+  EXPECT_EQ(plan_attention(problem, architecture).hopper()->keys, 64);
+  EXPECT_EQ(plan_attention(problem, architecture).box_lines(1), 64);
+  problem = problem_of(DType::kBF16, 128);
+  EXPECT_EQ(plan_attention(problem, architecture).box_lines(1), 64);
 }
 
 TEST(AttentionPlan, HeadsThatDoNotFitAreRefusedByName) {

@@ -96,18 +96,20 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
         problems++, head_dim, attention_tile_text(plan), structure, bytes);
   };
   for (const HopperAttentionSchedule& schedule : hopper_attention_schedules()) {
-    for (const HopperAttentionTile& tile : {schedule.forward, schedule.forward_computing})
-      expect("ForwardShared", schedule.head_dim, tile, hopper_attention_shared_bytes(schedule.head_dim, tile));
-    for (const HopperAttentionGradientTile& tile : {schedule.gradient, schedule.gradient_computing})
-      expect("GradientShared", schedule.head_dim, tile,
-             hopper_attention_gradient_shared_bytes(schedule.head_dim, tile));
-    if (const auto& joint = schedule.joint_gradient)
-      expect("JointGradientShared", schedule.head_dim, *joint,
-             hopper_attention_gradient_shared_bytes(schedule.head_dim, *joint));
+    // The widest heads and the narrowest, whose columns are not whole boxes.
+    const int64_t widest = schedule.most_head_dim, narrowest = std::max<int64_t>(64, widest - 48);
+    for (const int64_t head_dim : {widest, narrowest}) {
+      for (const HopperAttentionTile& tile :
+           {schedule.forward, schedule.forward_with_score, schedule.forward_computing})
+        expect("ForwardShared", head_dim, tile, hopper_attention_shared_bytes(head_dim, tile));
+      for (const auto& tile : {schedule.gradient, schedule.gradient_computing})
+        if (tile) expect("GradientShared", head_dim, *tile, hopper_attention_gradient_shared_bytes(head_dim, *tile));
+      if (const auto& joint = schedule.joint_gradient)
+        expect(joint->wide ? "WideGradientShared" : "JointGradientShared", head_dim, *joint,
+               hopper_attention_gradient_shared_bytes(head_dim, *joint));
+    }
   }
-  for (const auto& [head_dim, tile] : hopper_wide_gradient_schedules())
-    expect("WideGradientShared", head_dim, tile, hopper_attention_gradient_shared_bytes(head_dim, tile));
-  EXPECT_EQ(problems, 10);
+  EXPECT_EQ(problems, 58);
   EXPECT_NO_THROW(compile_module(text + "CAUSEWAY_KERNEL(kernel, 32, 1, 0, 0, 0) {}\n", gpu_target("sm_90a")));
 
   const std::string portable =

@@ -463,6 +463,10 @@ class WideHeads : public AttentionOnDevices {
     c.block = 64;
     return c;
   }
+  bool has_warpgroup_matrix() const {
+    const Target target = device_of(GetParam())->target();
+    return target.is_gpu() && target.architecture().has_warpgroup_matrix;
+  }
 };
 
 TEST_P(WideHeads, FullAndCausal) {
@@ -475,6 +479,49 @@ TEST_P(WideHeads, FullAndCausal) {
     c.heads = 4;
     c.mask = causal_mask();
     expect_reference(c);
+  }
+}
+
+// Heads that are no whole boxes of 64 columns in shared memory, tiles of keys that blocks of the map do not divide, and
+// room for the queries of one task alone. The widest have their gradient by portable tiles.
+TEST_P(WideHeads, OfEveryWidth) {
+  if (!has_warpgroup_matrix()) return;  // others have AttentionOnDevices.EveryHeadDimension
+  for (const int64_t dim : {80, 96, 160, 192, 256}) {
+    AttentionCase c = wide(dim, dim == 160 ? DType::kF16 : DType::kBF16);
+    c.queries = c.keys = 195;
+    c.heads = 4;  // more tasks than the emulator has blocks
+    c.kv_heads = 2;
+    c.mask = causal_mask();
+    expect_reference(c);
+  }
+}
+
+TEST_P(WideHeads, OfEveryWidthWithMasksScoresAndLengths) {
+  if (!has_warpgroup_matrix()) return;
+  for (const int64_t dim : {96, 112, 144, 192, 256}) {
+    AttentionCase c = wide(dim);
+    c.has_gradient = dim <= 128;
+    c.queries = 70;
+    c.keys = 201;
+    expect_reference(c);
+    c.queries = 200;
+    c.keys = 30;
+    expect_reference(c);
+    c = wide(dim);
+    c.has_gradient = dim == 96 || dim == 256;
+    c.queries = c.keys = 330;
+    c.heads = c.kv_heads = 1;
+    c.mask = window_mask(70);
+    expect_reference(c);
+    c.score = soft_capped_score(2);
+    expect_reference(c, soft_capped_gradient(2));
+    c = wide(dim);
+    c.has_gradient = dim == 96;
+    c.mask = causal_mask();
+    for (const auto layout : {AttentionCase::Layout::kSliced, AttentionCase::Layout::kComputed}) {
+      c.layout = layout;
+      expect_reference(c);
+    }
   }
 }
 
@@ -531,8 +578,7 @@ TEST_P(WideHeads, LongMaps) {
   c.mask = window_mask_by_head(40);
   expect_reference(c);
   // Rows of whole pieces of 16 blocks, which Hopper's kernels read at once.
-  const Target target = device_of(GetParam())->target();
-  if (!target.is_gpu() || !target.architecture().has_warpgroup_matrix) return;
+  if (!has_warpgroup_matrix()) return;
   c.keys = 1280;
   expect_reference(c);
   c.mask = window_mask(300);
@@ -635,10 +681,12 @@ TEST_P(WideHeads, ScoresWithMasksAndTheirMaps) {
 // Of heads that two warpgroups share the columns of (attention_hopper_wide_gradient.h), in tiles of 64 x 64: more tiles
 // than there is room for at once, of several heads of queries, with ends inside of a tile.
 TEST_P(WideHeads, GradientsBySharedColumns) {
-  AttentionCase c = wide(256);
-  c.heads = 4;
-  c.mask = causal_mask();
-  expect_reference(c);
+  for (const int64_t dim : {160, 192, 224, 256}) {
+    AttentionCase c = wide(dim);
+    c.heads = 4;
+    c.mask = causal_mask();
+    expect_reference(c);
+  }
   AttentionCase full = wide(256, DType::kF16);
   full.heads = full.kv_heads = 1;
   full.queries = 200;
@@ -686,8 +734,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, AttentionOnDevices, testing::ValuesIn(device_s
 
 // Planted faults are the emulator's own tests; here none must be found, and the order of threads must not matter.
 TEST(AttentionOnTheEmulator, NoRacesAndTheSameBitsForEverySchedule) {
-  for (const auto& [processor, dim] : {std::pair("sm_80", 64), std::pair("sm_90a", 64), std::pair("sm_90a", 256),
-                                       std::pair("gfx90a", 64), std::pair("gfx942", 128)}) {
+  for (const auto& [processor, dim] : {std::pair("sm_80", 64), std::pair("sm_90a", 64), std::pair("sm_90a", 192),
+                                       std::pair("sm_90a", 256), std::pair("gfx90a", 64), std::pair("gfx942", 128)}) {
     AttentionCase c;
     c.dtype = DType::kBF16;
     c.queries = c.keys = 150;

@@ -154,7 +154,8 @@ void add_one_pass(const GpuAttentionProblem& problem, const HopperAttentionGradi
   launch.kernels.back().run.persistent = true;
   launch.kernels.push_back(
       {.function = "hopper_attention_finish_queries",
-       .run = gpu_phase("kernel_queries", kWarpgroup, static_cast<int>(sums * problem.element_bytes()), query_tiles)});
+       .run = gpu_phase("kernel_queries", kWarpgroup, tile.others * hopper_attention_columns(problem.head_dim) * 2,
+                        query_tiles)});
   launch.workspace_bytes = [=](const SymbolBindings& bindings) {
     return query_tiles(bindings) * (sums + turns) * static_cast<int64_t>(sizeof(float));
   };

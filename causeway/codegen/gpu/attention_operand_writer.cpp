@@ -58,9 +58,8 @@ std::string GpuAttentionOperandWriter::row_functions(const GpuAttentionPlan& pla
   return text;
 }
 
-std::vector<std::pair<GpuAttentionRows, int>> GpuAttentionOperandWriter::mapped_rows(
-    const GpuAttentionPlan& plan) const {
-  std::vector<std::pair<GpuAttentionRows, int>> result;
+std::vector<MappedAttentionRows> GpuAttentionOperandWriter::mapped_rows(const GpuAttentionPlan& plan) const {
+  std::vector<MappedAttentionRows> result;
   for (size_t i = 0; i < operands_.size(); ++i) {
     if (!plan.loads_by_tma || !plan.in_memory[i]) continue;
     const GpuAttentionRows& rows = *operands_[i].rows;
@@ -68,7 +67,7 @@ std::vector<std::pair<GpuAttentionRows, int>> GpuAttentionOperandWriter::mapped_
       return candidate.kind == KernelArgument::Kind::kValue && candidate.value == rows.source;
     });
     CAUSEWAY_CHECK(found != arguments_.end(), "an operand of attention is no argument of its kernel");
-    result.emplace_back(rows, static_cast<int>(found - arguments_.begin()));
+    result.push_back({rows, static_cast<int>(found - arguments_.begin()), plan.box_lines(i)});
   }
   return result;
 }

@@ -3,11 +3,11 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "causeway/codegen/expressions/attention_writer.h"
 #include "causeway/codegen/gpu/attention_plan.h"
+#include "causeway/codegen/gpu/attention_tensor_maps.h"
 
 namespace causeway::codegen {
 
@@ -30,7 +30,7 @@ class GpuAttentionOperandWriter : public AttentionWriter {
   // Of operands that are read by address, the functions that give those of rows of heads. Before the plan's other text.
   std::string row_functions(const GpuAttentionPlan& plan);
   // Of operands that TMA loads, with their positions among the arguments.
-  std::vector<std::pair<GpuAttentionRows, int>> mapped_rows(const GpuAttentionPlan& plan) const;
+  std::vector<MappedAttentionRows> mapped_rows(const GpuAttentionPlan& plan) const;
 
  private:
   struct Operand {

@@ -43,29 +43,27 @@ const Schedule& portable_schedule(std::span<const Schedule> schedules, const Gpu
   return *found;
 }
 
-// Whether kernels of warpgroups and TMA may serve. In which order they add up depends on how many queries there are.
-bool may_use_warpgroups(const GpuAttentionProblem& problem, const GpuArchitecture& architecture) {
-  return !problem.fixed_order && architecture.has_tma && architecture.has_warpgroup_matrix && has_halves(problem);
-}
-
+// Of the kernels of warpgroups and TMA, where they serve. In which order they add up depends on how many queries there
+// are.
 const HopperAttentionSchedule* hopper_schedule(const GpuAttentionProblem& problem,
                                                const GpuArchitecture& architecture) {
-  if (!may_use_warpgroups(problem, architecture)) return nullptr;
-  for (const HopperAttentionSchedule& schedule : hopper_attention_schedules())
-    if (schedule.head_dim == problem.head_dim) return &schedule;
-  return nullptr;
+  if (problem.fixed_order || !architecture.has_tma || !architecture.has_warpgroup_matrix || !has_halves(problem) ||
+      !hopper_attention_serves(problem.head_dim))
+    return nullptr;
+  const auto schedules = hopper_attention_schedules();
+  return &*std::find_if(schedules.begin(), schedules.end(), [&](const HopperAttentionSchedule& schedule) {
+    return problem.head_dim <= schedule.most_head_dim;
+  });
 }
 
-// Of attention_hopper_wide_gradient.h.
-std::optional<HopperAttentionGradientTile> wide_gradient_tile(const GpuAttentionProblem& problem,
-                                                              const GpuArchitecture& architecture) {
-  const std::vector<bool> in_memory = what_lies_in_memory(problem, true);
-  if (!may_use_warpgroups(problem, architecture) || !problem.gradients->all() ||
-      std::find(in_memory.begin(), in_memory.end(), false) != in_memory.end())
-    return std::nullopt;
-  for (const HopperWideGradientSchedule& schedule : hopper_wide_gradient_schedules())
-    if (schedule.head_dim == problem.head_dim) return schedule.tile;
-  return std::nullopt;
+// Of its gradients; nothing where there are none of that kind of such heads.
+std::optional<HopperAttentionGradientTile> hopper_gradient_tile(const HopperAttentionSchedule& schedule,
+                                                                const GpuAttentionProblem& problem,
+                                                                bool computes_operands) {
+  if (computes_operands) return schedule.gradient_computing;
+  const auto& joint = schedule.joint_gradient;
+  const bool serves = joint && (!joint->wide || hopper_attention_wide_gradient_serves(problem.head_dim));
+  return serves && problem.gradients->all() ? joint : schedule.gradient;
 }
 
 // Whether attention_one_query.h takes it.
@@ -190,25 +188,26 @@ void plan_forward(const GpuAttentionProblem& problem, const GpuArchitecture& arc
   } else if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
     plan.loads_by_tma = true;
     plan.in_memory = what_lies_in_memory(problem, true);
-    plan.tile = plan.computes_operands() ? schedule->forward_computing : schedule->forward;
+    plan.tile = plan.computes_operands() ? schedule->forward_computing
+                : problem.has_score      ? schedule->forward_with_score
+                                         : schedule->forward;
   } else {
     plan.tile = portable_tile(problem, architecture);
   }
 }
 
 void plan_gradient(const GpuAttentionProblem& problem, const GpuArchitecture& architecture, GpuAttentionPlan& plan) {
-  if (const auto tile = wide_gradient_tile(problem, architecture)) {
-    plan.loads_by_tma = true;
-    plan.tile = *tile;
-  } else if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
-    plan.loads_by_tma = true;
-    plan.in_memory = what_lies_in_memory(problem, true);
-    plan.tile = plan.computes_operands()                               ? schedule->gradient_computing
-                : problem.gradients->all() && schedule->joint_gradient ? *schedule->joint_gradient
-                                                                       : schedule->gradient;
-  } else {
-    plan.tile = portable_gradient_tile(problem, architecture);
+  if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
+    const std::vector<bool> in_memory = what_lies_in_memory(problem, true);
+    const bool computes = std::find(in_memory.begin(), in_memory.end(), false) != in_memory.end();
+    if (const auto tile = hopper_gradient_tile(*schedule, problem, computes)) {
+      plan.loads_by_tma = true;
+      plan.in_memory = in_memory;
+      plan.tile = *tile;
+      return;
+    }
   }
+  plan.tile = portable_gradient_tile(problem, architecture);
 }
 
 std::string tile_text(const GpuAttentionTile& tile) {
@@ -248,6 +247,11 @@ std::string tile_text(const HopperAttentionGradientTile& tile) {
 
 bool GpuAttentionPlan::computes_operands() const {
   return std::find(in_memory.begin(), in_memory.end(), false) != in_memory.end();
+}
+
+int GpuAttentionPlan::box_lines(size_t operand) const {
+  const bool of_keys = operand == 1 || operand == 2;
+  return hopper_attention_box_lines(of_keys && hopper() != nullptr ? hopper()->keys : 64);
 }
 
 GpuAttentionPlan plan_attention(const GpuAttentionProblem& problem, const GpuArchitecture& architecture) {

@@ -35,6 +35,8 @@ struct GpuAttentionPlan {
   const GpuAttentionGradientTile* portable_gradient() const { return std::get_if<GpuAttentionGradientTile>(&tile); }
   const HopperAttentionGradientTile* hopper_gradient() const { return std::get_if<HopperAttentionGradientTile>(&tile); }
   bool computes_operands() const;
+  // Of the boxes in which TMA loads that operand, in the order of the problem's rows.
+  int box_lines(size_t operand) const;
 };
 
 // Throws Error(kResource) naming the op and the limit when no tile fits.

@@ -4,19 +4,20 @@
 
 namespace causeway::codegen {
 
-TensorMapFunction attention_tensor_maps(std::vector<std::pair<GpuAttentionRows, int>> rows_of_arguments) {
-  if (rows_of_arguments.empty()) return nullptr;
-  return [rows_of_arguments = std::move(rows_of_arguments)](const SymbolBindings& bindings) {
+TensorMapFunction attention_tensor_maps(std::vector<MappedAttentionRows> operands) {
+  if (operands.empty()) return nullptr;
+  return [operands = std::move(operands)](const SymbolBindings& bindings) {
     std::vector<TensorMap> maps;
-    for (const auto& [rows, buffer] : rows_of_arguments) {
+    for (const auto& [rows, argument, box_lines] : operands) {
       TensorMap& map = maps.emplace_back();
-      map.buffer = buffer;
+      map.buffer = argument;
       map.offset = rows.offset.evaluate(bindings) * rows.element_bytes;
       map.element_bytes = static_cast<int>(rows.element_bytes);
       map.rank = 4;
       map.sizes[0] = rows.shape[3].evaluate(bindings);
       map.stride_bytes[0] = rows.element_bytes;
-      map.box[0] = map.box[1] = 64;
+      map.box[0] = 64;
+      map.box[1] = box_lines;
       map.box[2] = map.box[3] = 1;
       constexpr std::array<size_t, 3> kAxes = {1, 2, 0};
       for (size_t i = 0; i < kAxes.size(); ++i) {

@@ -1,7 +1,6 @@
 // The tensor maps by which TMA loads the operands of attention_hopper.h and its gradients.
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "causeway/codegen/gpu/attention_problem.h"
@@ -9,8 +8,14 @@
 
 namespace causeway::codegen {
 
-// Of rows in memory, each with the position of its tensor among the kernel's arguments, in their order: [D][T][H][B] in
-// boxes of 64 x 64. Null where there are none.
-TensorMapFunction attention_tensor_maps(std::vector<std::pair<GpuAttentionRows, int>> rows_of_arguments);
+// Rows in memory whose tensor is the argument of that number, and how many of them a box has.
+struct MappedAttentionRows {
+  GpuAttentionRows rows;
+  int argument;
+  int box_lines;
+};
+
+// In the order of the maps: [D][T][H][B] in boxes of 64 columns. Null where there are none.
+TensorMapFunction attention_tensor_maps(std::vector<MappedAttentionRows> operands);
 
 }  // namespace causeway::codegen

@@ -183,22 +183,53 @@ constexpr AttentionGradientSchedule kAttentionGradient[] = {
 // Heads of 128 in three warpgroups of 64 keys at a time: 1 % to 3 % faster than in two of 128 where all is seen, 5 % to
 // 6 % with windows, of which less is multiplied in vain, and 1 % slower under long causal masks. Gradients of heads of
 // 64 take as long in two launches as in one pass: each block's warpgroups then need not wait for each other.
+// Of other heads as many keys at a time as registers and shared memory hold: the more there are, the less often shared
+// memory gives the same queries. Scores with a function take the registers of some.
+constexpr HopperAttentionGradientTile kJointGradientOf128 = {.groups = 2, .stages = 2, .own_stages = 1, .joint = true};
+constexpr HopperAttentionGradientTile kWideGradient = {.groups = 2, .stages = 2, .own_stages = 1, .wide = true};
 constexpr HopperAttentionSchedule kHopperAttention[] = {
-    {.head_dim = 64,
+    {.most_head_dim = 64,
      .forward = {.groups = 3, .keys = 128, .stages = 5},
+     .forward_with_score = {.groups = 3, .keys = 128, .stages = 5},
      .forward_computing = {.groups = 2, .keys = 128, .stages = 5},
-     .gradient = {.groups = 3, .stages = 6},
-     .gradient_computing = {.groups = 2, .stages = 6},
+     .gradient = HopperAttentionGradientTile{.groups = 3, .stages = 6},
+     .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 6},
      .joint_gradient = std::nullopt},
-    {.head_dim = 128,
-     .forward = {.groups = 3, .keys = 64, .stages = 3},
+    {.most_head_dim = 112,
+     .forward = {.groups = 3, .keys = 96, .stages = 2},
+     .forward_with_score = {.groups = 3, .keys = 96, .stages = 2},
      .forward_computing = {.groups = 2, .keys = 128, .stages = 2},
-     .gradient = {.groups = 2, .stages = 3},
-     .gradient_computing = {.groups = 2, .stages = 3},
-     .joint_gradient = HopperAttentionGradientTile{.groups = 2, .stages = 2, .own_stages = 1, .joint = true}}};
-
-constexpr HopperWideGradientSchedule kHopperWideGradient[] = {
-    {.head_dim = 256, .tile = {.groups = 2, .stages = 2, .own_stages = 1, .wide = true}}};
+     .gradient = HopperAttentionGradientTile{.groups = 2, .stages = 3},
+     .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 3},
+     .joint_gradient = kJointGradientOf128},
+    {.most_head_dim = 128,
+     .forward = {.groups = 3, .keys = 64, .stages = 3},
+     .forward_with_score = {.groups = 3, .keys = 64, .stages = 3},
+     .forward_computing = {.groups = 2, .keys = 128, .stages = 2},
+     .gradient = HopperAttentionGradientTile{.groups = 2, .stages = 3},
+     .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 3},
+     .joint_gradient = kJointGradientOf128},
+    {.most_head_dim = 160,
+     .forward = {.groups = 3, .keys = 64, .stages = 3, .query_stages = 1},
+     .forward_with_score = {.groups = 3, .keys = 64, .stages = 3, .query_stages = 1},
+     .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
+     .gradient = std::nullopt,
+     .gradient_computing = std::nullopt,
+     .joint_gradient = kWideGradient},
+    {.most_head_dim = 192,
+     .forward = {.groups = 2, .keys = 112, .stages = 2, .query_stages = 1},
+     .forward_with_score = {.groups = 2, .keys = 112, .stages = 2, .query_stages = 1},
+     .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
+     .gradient = std::nullopt,
+     .gradient_computing = std::nullopt,
+     .joint_gradient = kWideGradient},
+    {.most_head_dim = 256,
+     .forward = {.groups = 2, .keys = 80, .stages = 2, .query_stages = 1},
+     .forward_with_score = {.groups = 2, .keys = 64, .stages = 2, .query_stages = 1},
+     .forward_computing = {.groups = 2, .keys = 64, .stages = 2, .query_stages = 1},
+     .gradient = std::nullopt,
+     .gradient_computing = std::nullopt,
+     .joint_gradient = kWideGradient}};
 
 }  // namespace
 
@@ -208,7 +239,6 @@ const HopperGemmFigures& hopper_gemm_figures() { return kHopperGemmFigures; }
 std::span<const AttentionSchedule> attention_schedules() { return kAttention; }
 std::span<const AttentionGradientSchedule> attention_gradient_schedules() { return kAttentionGradient; }
 std::span<const HopperAttentionSchedule> hopper_attention_schedules() { return kHopperAttention; }
-std::span<const HopperWideGradientSchedule> hopper_wide_gradient_schedules() { return kHopperWideGradient; }
 
 double gemm_multiply_adds(const GpuArchitecture& architecture, GemmOperand operand) {
   const auto rate = std::find_if(std::begin(kRates), std::end(kRates), [&](const Rate& candidate) {

@@ -204,22 +204,17 @@ struct AttentionGradientSchedule {
 };
 std::span<const AttentionGradientSchedule> attention_gradient_schedules();
 
-// attention_hopper.h, attention_hopper_gradient.h and attention_hopper_joint_gradient.h, for operands of two bytes.
+// attention_hopper.h and attention_hopper_gradient.h, its joint and its wide one, for operands of two bytes and
+// those of the heads of at most so many elements that hopper_attention_serves().
 struct HopperAttentionSchedule {
-  int head_dim;
+  int most_head_dim;
   HopperAttentionTile forward;
-  HopperAttentionTile forward_computing;  // where computing operands takes registers
-  HopperAttentionGradientTile gradient, gradient_computing;
+  HopperAttentionTile forward_with_score;  // where a score function takes registers
+  HopperAttentionTile forward_computing;   // where computing operands does, with a score function or without
+  std::optional<HopperAttentionGradientTile> gradient, gradient_computing;  // none: attention_gradient.h serves them
   // Of all three gradients, where one pass takes less time than two.
   std::optional<HopperAttentionGradientTile> joint_gradient;
 };
 std::span<const HopperAttentionSchedule> hopper_attention_schedules();
-
-// attention_hopper_wide_gradient.h: of all three gradients, with all operands in memory.
-struct HopperWideGradientSchedule {
-  int head_dim;
-  HopperAttentionGradientTile tile;
-};
-std::span<const HopperWideGradientSchedule> hopper_wide_gradient_schedules();
 
 }  // namespace causeway::codegen

@@ -1,9 +1,9 @@
 // Attention on Hopper (sm_90a), forward, for the HopperAttentionProblem of attention_problem.h, with operands of 16
-// bits and heads of 64 or 128 elements: one warpgroup has TMA bring tiles of queries, keys and values into rings in
-// shared memory, the others have 64 queries each and multiply by wgmma. The MMAs of scores of the next tile are asked
-// for before those of this one's weights and values (FlashAttention-3, Shah et al., arXiv 2407.08608), beside which it
-// is found out what makes weights of the scores; exponentials run beside the other warpgroups' MMAs. Blocks are
-// persistent: the tiles of a block's next task are on their way while those of the one before are worked on.
+// bits and heads that hopper_attention_serves(): one warpgroup has TMA bring tiles of queries, keys and values into
+// rings in shared memory, the others have 64 queries each and multiply by wgmma. The MMAs of scores of the next tile
+// are asked for before those of this one's weights and values (FlashAttention-3, Shah et al., arXiv 2407.08608), beside
+// which it is found out what makes weights of the scores; exponentials run beside the other warpgroups' MMAs. Blocks
+// are persistent: the tiles of a block's next task are on their way while those of the one before are worked on.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_tile.h"
@@ -15,19 +15,19 @@ namespace attention_hopper {
 template <class P>
 struct ForwardShared {
   using T = typename P::Operand;
-  T queries[P::kTile.query_stages][kLinesOfBlock<P> * P::kHeadDim];
-  T keys[P::kTile.stages][P::kTile.keys * P::kHeadDim];
-  T values[P::kTile.stages][P::kTile.keys * P::kHeadDim];
+  T queries[P::kTile.query_stages][kLinesOfBlock<P> * kColumns<P>];
+  T keys[P::kTile.stages][P::kTile.keys * kColumns<P>];
+  T values[P::kTile.stages][P::kTile.keys * kColumns<P>];
   Mbarrier queries_full[P::kTile.query_stages], queries_empty[P::kTile.query_stages];
   Mbarrier keys_full[P::kTile.stages], keys_empty[P::kTile.stages];
   Mbarrier values_full[P::kTile.stages], values_empty[P::kTile.stages];
-  TaskNote tasks[P::kTile.query_stages];
+  TaskNote tasks[2];  // of the task at hand and the next one
   TileNote notes[P::kTile.stages];
 };
 
 // Of three warpgroups that multiply: tiles of 64 keys take fewer registers than those of 128 that heads of 64 have.
 template <class P>
-constexpr bool kFewerRegisters = P::kTile.keys == 64;
+constexpr bool kFewerRegisters = P::kTile.keys == 64 && P::kHeadDim <= 128;
 
 template <class P>
 class ForwardCopier : Copier<P> {
@@ -54,7 +54,7 @@ class ForwardCopier : Copier<P> {
     for (int32_t number = 0;; ++number) {
       const int stage = number % P::kTile.query_stages;
       Mbarrier* full = &shared_.queries_full[stage];
-      TaskNote& note = shared_.tasks[stage];
+      TaskNote& note = shared_.tasks[number % 2];
       barrier_wait(&shared_.queries_empty[stage], number / P::kTile.query_stages % 2 ^ 1);
       if (this->leads()) {
         const TaskOrder<P> tasks = order();
@@ -131,6 +131,9 @@ class Forward {
   using T = typename P::Operand;
   static constexpr int kScores = P::kTile.keys / 2, kOutput = P::kHeadDim / 2;  // of this thread
   static constexpr int kFirstTurn = 2 + P::kTile.groups;                        // a named barrier for each warpgroup
+  // Where there is room for one task's queries alone the next one's take their place beside the last softmax and the
+  // stores, which then do not go through that place.
+  static constexpr bool kQueriesLeaveEarly = P::kTile.query_stages == 1;
   // Weights are relative to the greatest one of a row's first tile until they may exceed 2^kGrowth, which is seldom:
   // then to the greatest so far, and what was summed up before is multiplied. f16 ends at 2^16.
   static constexpr float kGrowth = __is_same(T, f16) ? 15 : 32;
@@ -145,12 +148,12 @@ class Forward {
     for (int32_t number = 0;; ++number) {
       const int stage = number % P::kTile.query_stages;
       barrier_wait(&shared_.queries_full[stage], number / P::kTile.query_stages % 2);
-      const TaskNote task = shared_.tasks[stage];
+      const TaskNote task = shared_.tasks[number % 2];
       const int32_t first = uniform(task.first);
       if (first < 0) break;
       b_ = task.b, h_ = task.head, first_line_ = first_query<P>(p, first, group_);
-      attend(shared_.queries[stage], shared_.tasks[stage]);
-      release(&shared_.queries_empty[stage]);
+      attend(shared_.queries[stage], shared_.tasks[number % 2]);
+      if constexpr (!kQueriesLeaveEarly) release(&shared_.queries_empty[stage]);
     }
     if (group_ == 0) await_turn();
   }
@@ -272,6 +275,9 @@ class Forward {
     release(&shared_.keys_empty[keys_.stage]);
     left_ = note_.kinds;
     keys_.advance();
+    if constexpr (kQueriesLeaveEarly) {
+      if ((left_ & kLastTile) != 0) release(&shared_.queries_empty[0]);
+    }
   }
 
   // Applies mask and score function, and finds what makes weights of the scores.
@@ -407,7 +413,7 @@ class Forward {
   CAUSEWAY_INLINE void finish(const float (&output)[kOutput], const float (&maximum)[2], const float (&sum)[2],
                               T* queries, const TaskNote& task) {
     // Results take the place of this warpgroup's queries, which its last MMAs have read.
-    named_barrier(1 + group_, 128);
+    if constexpr (!kQueriesLeaveEarly) named_barrier(1 + group_, 128);
     const int32_t b = task.b, h = task.head;
     float inverse[2];
 #pragma clang loop unroll(full)
@@ -418,11 +424,16 @@ class Forward {
       if (line < p.query_length && lane_index() % 4 == 0)
         p.store_lse(b, h, line, (maximum[slot] + fast_log2(all)) * kLn2);
     }
-    store_lines<P, kLinesOfBlock<P>>(output, inverse, queries, group_, [&](int line, int d, const float (&values)[8]) {
+    const auto store = [&](int line, int d, const float (&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_out(b, h, first_line_ + line, d + e, values[e]);
-    });
+    };
+    if constexpr (kQueriesLeaveEarly) {
+      store_lines_by_lanes<P, T>(output, inverse, store);
+    } else {
+      store_lines<P, kLinesOfBlock<P>>(output, inverse, queries, group_, store);
+    }
   }
 
   const P& p;

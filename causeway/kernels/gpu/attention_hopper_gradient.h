@@ -1,8 +1,8 @@
 // Attention on Hopper (sm_90a), backward, in the two launches that attention_gradient.h describes, with operands of 16
-// bits and heads of 64 or 128 elements. A block's warpgroups have 64 lines each, of queries in one launch and of keys
-// in the other, in two operands; another warpgroup copies tiles of the others, also in two operands. Scores and
-// gradients of weights are dot products of own lines and others; what follows from them stays in registers, where wgmma
-// takes it as its left operand, so that nothing but operands passes through shared memory.
+// bits and heads that hopper_attention_gradient_serves(). A block's warpgroups have 64 lines each, of queries in one
+// launch and of keys in the other, in two operands; another warpgroup copies tiles of the others, also in two operands.
+// Scores and gradients of weights are dot products of own lines and others; what follows from them stays in registers,
+// where wgmma takes it as its left operand, so that nothing but operands passes through shared memory.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_gradient.h"
@@ -39,8 +39,8 @@ struct GradientShared {
   using T = typename P::Operand;
   static constexpr int kLines = kLinesOfBlock<P>, kOwn = P::kTile.own_stages;
   static constexpr bool kInOrder = false, kApart = false;
-  T own[kOwn][2][kLines * P::kHeadDim];
-  T others[P::kTile.stages][2][P::kTile.others * P::kHeadDim];
+  T own[kOwn][2][kLines * kColumns<P>];
+  T others[P::kTile.stages][2][P::kTile.others * kColumns<P>];
   float statistics[P::kTile.stages][2][P::kTile.others];  // of queries: shift and delta
   Mbarrier own_full[kOwn], own_empty[kOwn];
   Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
@@ -170,7 +170,7 @@ class GradientCopier : Copier<P> {
   static constexpr int kTileBytes =
       Shared::kApart ? Base::template kLoadedBytes<kOthers, P::kMapQ> : kBytes<kOthers, !kOwnAreQueries>;
   template <int kRows, bool kQueries>
-  CAUSEWAY_INLINE void copy(T (*to)[kRows * P::kHeadDim], Mbarrier* full, int32_t b, int32_t head,
+  CAUSEWAY_INLINE void copy(T (*to)[kRows * kColumns<P>], Mbarrier* full, int32_t b, int32_t head,
                             int32_t first) const {
     if (this->leads()) {
       this->template load<kRows, kQueries ? P::kMapQ : P::kMapK>(to[0], full, b, head, first);
@@ -323,7 +323,7 @@ class QueryGradient : GradientGroup<P> {
   }
 
  private:
-  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * P::kHeadDim]) {
+  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * kColumns<P>]) {
     float sums[P::kHeadDim / 2], scores[kOthers / 2], dweights[kOthers / 2], shift[2], delta[2];
     uint32_t gradients[kOthers / 16][4];
 #pragma clang loop unroll(full)
@@ -497,7 +497,7 @@ class KeyGradient : GradientGroup<P> {
   }
 
  private:
-  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * P::kHeadDim]) {
+  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * kColumns<P>]) {
     float dk[P::kHeadDim / 2], dv[P::kHeadDim / 2], scores[kOthers / 2], dweights[kOthers / 2];
     uint32_t packed[kOthers / 16][4], gradients[kOthers / 16][4];
 #pragma clang loop unroll(full)

@@ -12,17 +12,20 @@ struct JointGradientShared {
   using T = typename P::Operand;
   static constexpr int kLines = kLinesOfBlock<P>, kOwn = P::kTile.own_stages;
   static constexpr bool kInOrder = true, kApart = false;
-  T own[kOwn][2][kLines * P::kHeadDim];
-  T others[P::kTile.stages][2][P::kTile.others * P::kHeadDim];
-  T score_gradients[2][kLines * P::kTile.others];           // lines of keys, of two tiles
-  SharedSums<P, query_sum_floats(P::kHeadDim), 1, 1> sums;  // of tiles that each warpgroup adds up
+  T own[kOwn][2][kLines * kColumns<P>];
+  T others[P::kTile.stages][2][P::kTile.others * kColumns<P>];
+  T score_gradients[2][kLines * P::kTile.others];        // lines of keys, of two tiles
+  SharedSums<P, query_sum_floats(P::kHeadDim), 1> sums;  // of tiles that each warpgroup adds up
   float statistics[P::kTile.stages][2][P::kTile.others];
   Mbarrier own_full[kOwn], own_empty[kOwn];
   Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
   SumBarriers<P, 1> sum_barriers;
   TaskNote tasks[kOwn];
   GradientTileNote notes[P::kTile.stages];
-  SumNote sum_notes[P::kTile.groups];
+  SumNote sum_notes[P::kTile.groups][1];
+
+  static constexpr int sum_parts(int) { return 1; }
+  static constexpr int first_sum(int) { return 0; }
 
   CAUSEWAY_INLINE float& statistic(int stage, int which, int query) { return statistics[stage][which][query]; }
 };
@@ -52,7 +55,7 @@ class JointGradient : SumGroup<P, JointGradientShared<P>> {
   }
 
  private:
-  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * P::kHeadDim]) {
+  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * kColumns<P>]) {
     float dk[P::kHeadDim / 2], dv[P::kHeadDim / 2];
 #pragma clang loop unroll(full)
     for (int i = 0; i < P::kHeadDim / 2; ++i) dk[i] = computed_here(0.0f), dv[i] = computed_here(0.0f);
@@ -74,7 +77,7 @@ class JointGradient : SumGroup<P, JointGradientShared<P>> {
   }
 
   // Tile after tile.
-  CAUSEWAY_INLINE void add_tiles(T (&own)[2][kLines * P::kHeadDim], float (&dk)[P::kHeadDim / 2],
+  CAUSEWAY_INLINE void add_tiles(T (&own)[2][kLines * kColumns<P>], float (&dk)[P::kHeadDim / 2],
                                  float (&dv)[P::kHeadDim / 2]) {
     float scores[kOthers / 2], dweights[kOthers / 2];
     uint32_t packed[kOthers / 16][4], gradients[kOthers / 16][4];
@@ -155,14 +158,14 @@ class JointGradient : SumGroup<P, JointGradientShared<P>> {
   }
 
   // Scores, and gradients of weights, of the tile at hand.
-  CAUSEWAY_INLINE void multiply_scores(float (&scores)[kOthers / 2], T (&own)[2][kLines * P::kHeadDim]) const {
+  CAUSEWAY_INLINE void multiply_scores(float (&scores)[kOthers / 2], T (&own)[2][kLines * kColumns<P>]) const {
     forget(scores);
     warpgroup_fence();
     multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, shared_.others[ring_.stage][0]);
     warpgroup_commit();
   }
   CAUSEWAY_INLINE void multiply_weight_gradients(float (&dweights)[kOthers / 2],
-                                                 T (&own)[2][kLines * P::kHeadDim]) const {
+                                                 T (&own)[2][kLines * kColumns<P>]) const {
     forget(dweights);
     warpgroup_fence();
     multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, shared_.others[ring_.stage][1]);

@@ -35,10 +35,12 @@ struct SumNote {
   int32_t b, head, query, key;  // head: of queries; key: the first of the block's; -1: there are no more
 };
 
-// What warpgroups leave for those that send: parts, each as 128 threads have it, floats of four.
-template <class P, int kFloats, int kSumParts, int kSumStages>
+// What warpgroups leave for those that send: parts of a tile's sums, each as 128 threads have it, floats of four. A
+// kernel's Shared says how many parts a warpgroup has, sum_parts(group), and where in a tile they begin,
+// first_sum(group).
+template <class P, int kFloats, int kSumStages>
 struct SharedSums {
-  static constexpr int kParts = kSumParts, kStages = kSumStages, kPartFloats = kFloats / kParts;
+  static constexpr int kStages = kSumStages, kPartFloats = kFloats;
   float parts[P::kTile.groups][kStages][kPartFloats];
 };
 template <class P, int kSumStages>
@@ -70,12 +72,12 @@ class SumSender {
 #pragma clang loop unroll(disable)
     for (;;) {
       barrier_wait(&shared_.sum_barriers.full[group_][ring_.stage], ring_.parity);
-      const SumNote note = shared_.sum_notes[group_];
+      const SumNote note = shared_.sum_notes[group_][ring_.stage];
       if (uniform(note.key) < 0) return;
       const int32_t before = key_tile_before(note);
       wave_barrier();  // all lanes have read the note, which may be written again when sums are handed back
       if (elects_lane()) send(note, before, ring_);
-      ring_.skip(Sums::kParts);
+      ring_.skip(Shared::sum_parts(group_));
       wave_barrier();
     }
   }
@@ -106,14 +108,13 @@ class SumSender {
   // A part is handed back when the next one is on its way.
   CAUSEWAY_INLINE void send(const SumNote& note, int32_t before, Ring ring) {
     const int64_t tile = query_tile_number(p, note.b, note.head, note.query);
-    const int own = kQueryTurns<P> > 1 ? group_ : 0;
-    float* to = p.workspace + tile * query_sum_floats(P::kHeadDim) + own * (Sums::kParts * Sums::kPartFloats);
-    uint32_t* turn = query_turns(p) + tile * kQueryTurns<P> + own;
+    float* to = p.workspace + tile * query_sum_floats(P::kHeadDim) + Shared::first_sum(group_);
+    uint32_t* turn = query_turns(p) + tile * kQueryTurns<P> + (kQueryTurns<P> > 1 ? group_ : 0);
     constexpr int kBytes = Sums::kPartFloats * 4;
     if (before >= 0) wait_for_turn(turn, static_cast<uint32_t>(before) + 1);
     int sent = ring.stage;
-#pragma clang loop unroll(full)
-    for (int part = 0; part < Sums::kParts; ++part) {
+#pragma clang loop unroll(disable)
+    for (int part = 0; part < Shared::sum_parts(group_); ++part) {
       if (part > 0) barrier_wait(&shared_.sum_barriers.full[group_][ring.stage], ring.parity);
       float* from = shared_.sums.parts[group_][ring.stage];
       if (before < 0) {
@@ -175,7 +176,7 @@ class SumGroup {
   // Some parts to the warp that sends: a thread's sums of four, 128 threads apart.
   template <int kFirst, int kEnd, int kSums>
   CAUSEWAY_INLINE void hand_on(const float (&dq)[kSums], const SumNote& note) {
-    constexpr int kEach = kSums / Sums::kParts;
+    constexpr int kEach = Sums::kPartFloats / 128;
 #pragma clang loop unroll(full)
     for (int part = kFirst; part < kEnd; ++part) {
       barrier_wait(&shared_.sum_barriers.empty[group_][sums_.stage], sums_.parity ^ 1);
@@ -191,9 +192,9 @@ class SumGroup {
       announce(note, part == 0);
     }
   }
-  // The sender reads a tile's note when it takes the first part.
+  // The sender takes a tile's note with the first part.
   CAUSEWAY_INLINE void announce(const SumNote& note, bool first_part) {
-    if (first_part && thread_index() % 128 == 0) shared_.sum_notes[group_] = note;
+    if (first_part && thread_index() % 128 == 0) shared_.sum_notes[group_][sums_.stage] = note;
     release(&shared_.sum_barriers.full[group_][sums_.stage]);
     sums_.advance();
   }

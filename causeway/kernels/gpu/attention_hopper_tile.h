@@ -1,5 +1,5 @@
-// What attention on Hopper (sm_90a) is made of, forward and backward: tiles of 64 or 128 columns in shared memory as
-// wgmma wants them, and the warpgroup that copies rows there while the others multiply.
+// What attention on Hopper (sm_90a) is made of, forward and backward: tiles of whole boxes of 64 columns in shared
+// memory as wgmma wants them, and the warpgroup that copies rows there while the others multiply.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_order.h"
@@ -39,6 +39,10 @@ constexpr uint64_t columns_further(int columns) {
   return static_cast<uint64_t>((columns / 64 * kLines * 128 + columns % 64 * 2) / 16);
 }
 constexpr uint64_t rows_further(int rows) { return static_cast<uint64_t>(rows * 128 / 16); }
+
+// Of tiles, a head's elements first.
+template <class P>
+constexpr int kColumns = hopper_attention_columns(P::kHeadDim);
 
 // Queries, or keys, of a block: parts of 64, mostly one for each warpgroup that multiplies.
 template <class P>
@@ -98,7 +102,9 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
   const auto queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
   int kinds = 0;
   if constexpr (P::kBlockQ == 64 && P::kBlockK == 64) {
-    constexpr int kBlocks = kOthers / 64;
+    // Others that blocks do not divide begin at any multiple of 16 that divides them.
+    constexpr int kStep = kOthers % 64 == 0 ? 64 : kOthers % 32 == 0 ? 32 : 16;
+    constexpr int kBlocks = (64 - kStep + kOthers + 63) / 64;
     const int32_t own_blocks = ((kOwnAreQueries ? queries : keys) + 63) / 64;
     const int32_t other_blocks = ((kOwnAreQueries ? keys : queries) + 63) / 64;
     uint8_t blocks[kPartsOfBlock<P>][kBlocks];
@@ -117,6 +123,7 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
 #pragma clang loop unroll(full)
       for (int i = 0; i < kBlocks; ++i) {
         if (own / 64 + group >= own_blocks || other / 64 + i >= other_blocks) continue;
+        if (kStep != 64 && (other / 64 + i) * 64 >= other + kOthers) continue;
         seen |= blocks[group][i];
         left_out |= blocks[group][i] ^ 2;
       }
@@ -378,14 +385,14 @@ class Copier {
 
   // Lines [first, first + kLines) of a head, zeros past the end: loaded, by the thread that leads, ...
   template <int kLines, int kMap>
-  static constexpr int kLoadedBytes = kMap < 0 ? 0 : kLines * P::kHeadDim * 2;
+  static constexpr int kLoadedBytes = kMap < 0 ? 0 : kLines * kColumns<P> * 2;
   template <int kLines, int kMap>
   CAUSEWAY_INLINE void load(T* tile, Mbarrier* barrier, int32_t b, int32_t head, int32_t first) const {
     if constexpr (kMap >= 0) {
 #pragma clang loop unroll(full)
-      for (int column = 0; column < P::kHeadDim; column += 64)
+      for (int column = 0; column < kColumns<P>; column += 64)
 #pragma clang loop unroll(full)
-        for (int line = 0; line < kLines; line += 64)
+        for (int line = 0; line < kLines; line += hopper_attention_box_lines(kLines))
           tensor_load(tile + (column / 64 * kLines + line) * 64, &maps_[kMap], barrier, column, first + line, head, b);
     }
   }
@@ -393,11 +400,12 @@ class Copier {
   template <int kLines, int kMap, class Element>
   CAUSEWAY_INLINE static void compute(T* tile, int32_t first, int64_t limit, Element element) {
     if constexpr (kMap < 0) {
-      constexpr int kPieces = P::kHeadDim / 8, kTogether = 128 / kPieces;
-      const int piece = thread_index() % kPieces;
+      // Where a head's pieces do not share out threads, a thread's columns change from round to round.
+      constexpr int kPieces = P::kHeadDim / 8;
 #pragma clang loop unroll_count(8)
-      for (int round = 0; round < kLines / kTogether; ++round) {
-        const int line = round * kTogether + thread_index() / kPieces;
+      for (int round = 0; round < kLines * kPieces / 128; ++round) {
+        const int at = 128 % kPieces == 0 ? thread_index() : round * 128 + thread_index();
+        const int piece = at % kPieces, line = at / kPieces + (128 % kPieces == 0 ? round * (128 / kPieces) : 0);
         const bool valid = first + line < limit;
         T* to = tile_piece(tile, kLines, line, piece);
 #pragma clang loop unroll(full)
@@ -441,6 +449,18 @@ CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_
     warpgroup_multiply_add<T, P::kHeadDim, true>(c, weights[step], right + rows_further(16 * step), true);
 }
 
+// The piece of 16 bytes that a lane stores of 16 lines in a round, neighbours along a line side by side: its line, from
+// `first` on, and its number in the line.
+template <uint32_t kPieces>
+CAUSEWAY_INLINE uint32_t stored_line(uint32_t first, uint32_t round, uint32_t lane) {
+  if constexpr (32 % kPieces == 0) return first + round * (32 / kPieces) + lane / kPieces;
+  return first + (round * 32 + lane) / kPieces;
+}
+template <uint32_t kPieces>
+CAUSEWAY_INLINE uint32_t stored_piece(uint32_t round, uint32_t lane) {
+  return (32 % kPieces == 0 ? lane : round * 32 + lane) % kPieces;
+}
+
 // A warpgroup's 64 lines, each times its factor, through its own part of `tile`, which its MMAs have read and which
 // TMA may write to afterwards: store_element(line, d, value).
 template <class P, int kLines, class T, class F>
@@ -458,11 +478,12 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
     __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
   }
   wave_barrier();
-  constexpr uint32_t kPieces = P::kHeadDim / 8, kTogether = 32 / kPieces, kRounds = 16 / kTogether;
+  constexpr uint32_t kPieces = P::kHeadDim / 8, kRounds = kPieces / 2;
   alignas(16) T stored[kRounds][8];
 #pragma clang loop unroll(full)
   for (uint32_t round = 0; round < kRounds; ++round) {
-    const T* from = tile_piece(tile, kLines, own + first + round * kTogether + lane / kPieces, lane % kPieces);
+    const T* from =
+        tile_piece(tile, kLines, stored_line<kPieces>(own + first, round, lane), stored_piece<kPieces>(round, lane));
     __builtin_memcpy(stored[round], __builtin_assume_aligned(from, 16), 16);
   }
   fence_async_shared();
@@ -471,8 +492,53 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
     float values[8];
 #pragma clang loop unroll(full)
     for (int e = 0; e < 8; ++e) values[e] = to_float(stored[round][e]);
-    store_element(static_cast<int>(first + round * kTogether + lane / kPieces), static_cast<int>(lane % kPieces * 8),
-                  values);
+    store_element(static_cast<int>(stored_line<kPieces>(first, round, lane)),
+                  static_cast<int>(stored_piece<kPieces>(round, lane) * 8), values);
+  }
+}
+
+// The same from registers: four lanes, which have pairs of columns, exchange them for pieces of 16 bytes. The tile is
+// free for what TMA writes next while these are on their way.
+template <class P, class T, class F>
+CAUSEWAY_INLINE void store_lines_by_lanes(const float (&sums)[P::kHeadDim / 2], const float (&factors)[2],
+                                          F store_element) {
+  const uint32_t thread = computed_here(static_cast<uint32_t>(thread_index()) % 128);
+  const uint32_t lane = thread % 4, line = thread / 32 * 16 + thread % 32 / 4;
+  const bool odd = (lane & 1) != 0, upper = (lane & 2) != 0;
+  constexpr int kPieces = P::kHeadDim / 8;
+#pragma clang loop unroll(full)
+  for (int piece = 0; piece < kPieces; piece += 4) {
+#pragma clang loop unroll(full)
+    for (int slot = 0; slot < 2; ++slot) {
+      uint32_t own[4];  // this lane's pair of each piece
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 4; ++i) {
+        const int at = 4 * (piece + i) + 2 * slot;
+        own[i] = piece + i < kPieces ? pack_pair<T>(sums[at] * factors[slot], sums[at + 1] * factors[slot]) : 0;
+      }
+      // Of the pieces of lanes on this side: this lane's pair and that of the lane two further, ...
+      const uint32_t even_own = upper ? own[2] : own[0], odd_own = upper ? own[3] : own[1];
+      const uint32_t even_far = wave_shuffle_xor(upper ? own[0] : own[2], 2);
+      const uint32_t odd_far = wave_shuffle_xor(upper ? own[1] : own[3], 2);
+      // ... then of this lane's piece the neighbours' too.
+      const uint32_t near[2] = {odd ? odd_own : even_own, wave_shuffle_xor(odd ? even_own : odd_own, 1)};
+      const uint32_t far[2] = {odd ? odd_far : even_far, wave_shuffle_xor(odd ? even_far : odd_far, 1)};
+      const uint32_t near_pairs[2] = {odd ? near[1] : near[0], odd ? near[0] : near[1]};
+      const uint32_t far_pairs[2] = {odd ? far[1] : far[0], odd ? far[0] : far[1]};
+      alignas(16) uint32_t pairs[4];
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 2; ++i) {
+        pairs[i] = upper ? far_pairs[i] : near_pairs[i];
+        pairs[2 + i] = upper ? near_pairs[i] : far_pairs[i];
+      }
+      if (piece + 4 > kPieces && piece + static_cast<int>(lane) >= kPieces) continue;
+      T stored[8];
+      __builtin_memcpy(stored, pairs, sizeof stored);
+      float values[8];
+#pragma clang loop unroll(full)
+      for (int e = 0; e < 8; ++e) values[e] = to_float(stored[e]);
+      store_element(static_cast<int>(line) + 8 * slot, (piece + static_cast<int>(lane)) * 8, values);
+    }
   }
 }
 

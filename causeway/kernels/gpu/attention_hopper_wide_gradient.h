@@ -1,11 +1,12 @@
-// Attention on Hopper (sm_90a), backward, in one pass as attention_hopper_joint_gradient.h, of heads of 256 elements,
-// whose gradients of 64 keys and values fill the registers of two warpgroups. So a block has 64 keys, and each
-// warpgroup sums up half of the head's columns of them. Of scores and gradients of weights warpgroups have half of a
-// tile's queries each, and pass what follows from them on to each other through shared memory.
+// Attention on Hopper (sm_90a), backward, in one pass as attention_hopper_joint_gradient.h, of heads that
+// hopper_attention_wide_gradient_serves(): gradients of 64 keys and values of 256 elements fill the registers of two
+// warpgroups. So a block has 64 keys, and each warpgroup sums up some of the head's columns of them: one 128, the other
+// one the rest. Of scores and gradients of weights warpgroups have half of a tile's queries each, and pass what follows
+// from them on to each other through shared memory.
 //
 // A tile of queries takes five MMAs, between which warpgroups wait for each other once. The next tile's scores are
-// multiplied before this tile's sums of queries are handed on, and its gradients of weights beside the weights, so that
-// matrix units have work then.
+// multiplied before all of this tile's sums of queries are handed on, and its gradients of weights beside the weights,
+// so that matrix units have work then.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_query_sums.h"
@@ -17,13 +18,13 @@ template <class P>
 struct WideGradientShared {
   using T = typename P::Operand;
   static constexpr int kLines = kLinesOfBlock<P>, kOthers = P::kTile.others, kOwn = P::kTile.own_stages;
-  static constexpr int kGroups = P::kTile.groups, kQueries = kOthers / kGroups, kColumns = P::kHeadDim / kGroups;
+  static constexpr int kGroups = P::kTile.groups, kQueries = kOthers / kGroups, kFirstColumns = 128;
   static constexpr bool kInOrder = true, kApart = true;
-  T own[kOwn][2][kLines * P::kHeadDim];
-  T queries[P::kTile.stages][kOthers * P::kHeadDim];
-  T out_gradients[kOthers * P::kHeadDim];
+  T own[kOwn][2][kLines * kColumns<P>];
+  T queries[P::kTile.stages][kOthers * kColumns<P>];
+  T out_gradients[kOthers * kColumns<P>];
   T weights[kLines * kOthers], score_gradients[kLines * kOthers];  // lines of keys, neighbours along queries
-  SharedSums<P, kOthers * kColumns, kColumns / kWideGradientSumColumns, kWideGradientSumStages> sums;
+  SharedSums<P, kOthers * kWideGradientSumColumns, kWideGradientSumStages> sums;
   float statistics[P::kTile.stages][kGroups][2][kQueries];
   Mbarrier own_full[kOwn], own_empty[kOwn];
   Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
@@ -31,28 +32,31 @@ struct WideGradientShared {
   SumBarriers<P, kWideGradientSumStages> sum_barriers;
   TaskNote tasks[kOwn];
   GradientTileNote notes[P::kTile.stages];
-  SumNote sum_notes[kGroups];
+  SumNote sum_notes[kGroups][kWideGradientSumStages];
 
+  static constexpr int columns_of(int group) { return group == 0 ? kFirstColumns : P::kHeadDim - kFirstColumns; }
+  static constexpr int sum_parts(int group) { return columns_of(group) / kWideGradientSumColumns; }
+  static constexpr int first_sum(int group) { return group * kFirstColumns * kOthers; }
   CAUSEWAY_INLINE float& statistic(int stage, int which, int query) {
     return statistics[stage][query / kQueries][which][query % kQueries];
   }
 };
 
-// A warpgroup.
-template <class P>
+// A warpgroup: so many columns.
+template <class P, int kOwnColumns>
 class WideGradient : SumGroup<P, WideGradientShared<P>> {
   using Shared = WideGradientShared<P>;
   using Base = SumGroup<P, Shared>;
   using Base::b_, Base::first_key_, Base::group_, Base::kBeside, Base::kLines, Base::kMasked, Base::kOthers,
       Base::kUnmasked, Base::note_, Base::own_, Base::p, Base::ring_, Base::shared_;
   using typename Base::T;
-  static constexpr int kQueries = Shared::kQueries, kColumns = Shared::kColumns, kThreads = 128 * P::kTile.groups;
-  static constexpr int kParts = Base::Sums::kParts;
+  static constexpr int kQueries = Shared::kQueries, kThreads = 128 * P::kTile.groups;
+  static constexpr int kParts = kOwnColumns / kWideGradientSumColumns;
   // Named barriers: of all that multiply; and for each warpgroup one that says that it has read what all have passed
   // on.
   static constexpr int kJoin = 1, kHasRead = 2;
   struct HeadColumns {
-    static constexpr int kHeadDim = kColumns;
+    static constexpr int kHeadDim = kOwnColumns;
   };
 
  public:
@@ -68,15 +72,15 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
   }
 
  private:
-  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * P::kHeadDim]) {
-    float dk[kColumns / 2], dv[kColumns / 2];
+  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * kColumns<P>]) {
+    float dk[kOwnColumns / 2], dv[kOwnColumns / 2];
 #pragma clang loop unroll(full)
-    for (int i = 0; i < kColumns / 2; ++i) dk[i] = computed_here(0.0f), dv[i] = computed_here(0.0f);
+    for (int i = 0; i < kOwnColumns / 2; ++i) dk[i] = computed_here(0.0f), dv[i] = computed_here(0.0f);
     add_tiles(own, dk, dv);
     // Results take the place of keys and values, which the other warpgroup's MMAs may still read.
     named_barrier(kJoin, kThreads);
     const int32_t head = shared_.tasks[own_.stage].head;
-    const int first_column = kColumns * group_;
+    const int first_column = Shared::kFirstColumns * group_;
     const float scales[2] = {p.scale, p.scale}, ones[2] = {1.0f, 1.0f};
     store_lines<HeadColumns, kLines>(dk, scales, columns(own[0]), 0, [&](int line, int d, const float (&values)[8]) {
       if (first_key_ + line >= p.key_length) return;
@@ -91,9 +95,9 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
   }
 
   // Tile after tile. MMAs are done in the order in which they are issued, so that a wait is for all before, too.
-  CAUSEWAY_INLINE void add_tiles(T (&own)[2][kLines * P::kHeadDim], float (&dk)[kColumns / 2],
-                                 float (&dv)[kColumns / 2]) {
-    float scores[kQueries / 2], dweights[kQueries / 2], dq[kColumns / 2];
+  CAUSEWAY_INLINE void add_tiles(T (&own)[2][kLines * kColumns<P>], float (&dk)[kOwnColumns / 2],
+                                 float (&dv)[kOwnColumns / 2]) {
+    float scores[kQueries / 2], dweights[kQueries / 2], dq[kOwnColumns / 2];
     int before = -1;  // the stage that MMAs under way may still read
     SumNote added;
     if (!next_tile()) {  // a task without tiles
@@ -165,16 +169,16 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
   }
 
   // Of a tile of 64 lines, where this warpgroup's columns begin.
-  CAUSEWAY_INLINE T* columns(T* tile) const { return tile + group_ * kColumns * 64; }
+  CAUSEWAY_INLINE T* columns(T* tile) const { return tile + group_ * Shared::kFirstColumns * 64; }
 
   // c (+)= A B, this warpgroup's columns of it; of A, lines of keys, or transposed, of queries.
   template <bool kTransposed>
-  CAUSEWAY_INLINE void multiply_columns(float (&c)[kColumns / 2], T* a, T* b, bool adds) const {
+  CAUSEWAY_INLINE void multiply_columns(float (&c)[kOwnColumns / 2], T* a, T* b, bool adds) const {
     static_assert(kLines == 64 && kOthers == 64);
     const uint64_t left = tile_descriptor(a, 64 * 128), right = tile_descriptor(columns(b), 64 * 128);
 #pragma clang loop unroll(full)
     for (int step = 0; step < 64; step += 16)
-      warpgroup_multiply_add<T, kColumns, kTransposed, true>(
+      warpgroup_multiply_add<T, kOwnColumns, kTransposed, true>(
           c, left + (kTransposed ? rows_further(step) : columns_further<64>(step)), right + rows_further(step),
           adds || step > 0);
   }
@@ -254,6 +258,31 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
   int gradients_parity_ = 0;
 };
 
+// Whose code is the same where columns are.
+template <class P>
+class WideGradients {
+  using Shared = WideGradientShared<P>;
+
+ public:
+  CAUSEWAY_INLINE WideGradients(const P& problem, Shared& shared, int group)
+      : p(problem), shared_(shared), group_(group) {}
+
+  CAUSEWAY_INLINE void run() {
+    if constexpr (Shared::columns_of(0) == Shared::columns_of(1)) {
+      WideGradient<P, Shared::columns_of(0)>(p, shared_, group_).run();
+    } else if (group_ == 0) {
+      WideGradient<P, Shared::columns_of(0)>(p, shared_, 0).run();
+    } else {
+      WideGradient<P, Shared::columns_of(1)>(p, shared_, 1).run();
+    }
+  }
+
+ private:
+  const P& p;
+  Shared& shared_;
+  int group_;
+};
+
 }  // namespace attention_hopper
 
 // One block of a launch of any number, of 384 threads each.
@@ -261,7 +290,7 @@ template <HopperAttentionWideProblem P>
 CAUSEWAY_INLINE void hopper_attention_wide_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
   using Shared = WideGradientShared<P>;
-  run_in_one_pass<WideGradient<P>, Shared, 40, 232>(p, maps, counter, [](Shared& shared) {
+  run_in_one_pass<WideGradients<P>, Shared, 40, 232>(p, maps, counter, [](Shared& shared) {
     barrier_init(&shared.gradients_full, 1);
     barrier_init(&shared.gradients_empty, 4 * P::kTile.groups);
   });

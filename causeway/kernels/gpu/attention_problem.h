@@ -111,16 +111,16 @@ concept AttentionGradientByAddress = AttentionByAddress<P> && requires {
                                        { problem.out_gradient_row(b, h, t) } -> SameType<const typename P::Operand*>;
                                      });
 
-// Operands of 16 bits that TMA loads, by tensor maps of [D][T][H][B] in boxes of 64 x 64 whose numbers are kMapQ and
-// its like; -1: elements are computed. kComputesOperands: of any of them.
+// Operands of 16 bits that TMA loads, by tensor maps of [D][T][H][B] in boxes of 64 columns and
+// hopper_attention_box_lines() of a tile's lines, whose numbers are kMapQ and its like; -1: elements are computed.
+// kComputesOperands: of any of them.
 template <class P>
-concept AttentionByTma =
-    sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128 || P::kHeadDim == 256) && requires {
-      { P::kMapQ } -> SameType<int>;
-      { P::kMapK } -> SameType<int>;
-      { P::kMapV } -> SameType<int>;
-      { P::kComputesOperands } -> SameType<bool>;
-    };
+concept AttentionByTma = sizeof(typename P::Operand) == 2 && hopper_attention_serves(P::kHeadDim) && requires {
+  { P::kMapQ } -> SameType<int>;
+  { P::kMapK } -> SameType<int>;
+  { P::kMapV } -> SameType<int>;
+  { P::kComputesOperands } -> SameType<bool>;
+};
 
 // Of attention.h.
 template <class P>
@@ -145,7 +145,7 @@ concept OneQueryAttentionProblem =
 // Of attention_hopper.h.
 template <class P>
 concept HopperAttentionProblem = AttentionInputs<P> && AttentionResults<P> && AttentionByTma<P> &&
-                                 SameType<decltype(P::kTile), HopperAttentionTile> && P::kTile.keys % 64 == 0;
+                                 SameType<decltype(P::kTile), HopperAttentionTile> && P::kTile.keys % 16 == 0;
 
 // Of attention_gradient.h.
 template <class P>
@@ -162,7 +162,10 @@ concept CdnaAttentionGradientProblem =
 // Of attention_hopper_gradient.h.
 template <class P>
 concept HopperAttentionGradientProblem = AttentionInputs<P> && AttentionGradients<P> && AttentionByTma<P> &&
-                                         SameType<decltype(P::kTile), HopperAttentionGradientTile> && requires {
+                                         SameType<decltype(P::kTile), HopperAttentionGradientTile> &&
+                                         (P::kTile.wide ? hopper_attention_wide_gradient_serves(P::kHeadDim)
+                                                        : hopper_attention_gradient_serves(P::kHeadDim)) &&
+                                         requires {
                                            { P::kMapGradient } -> SameType<int>;
                                          };
 
@@ -176,8 +179,8 @@ concept HopperAttentionQuerySumsProblem =
 
 // Of attention_hopper_joint_gradient.h.
 template <class P>
-concept HopperAttentionJointProblem = HopperAttentionQuerySumsProblem<P> && P::kTile.joint && P::kHeadDim == 128;
+concept HopperAttentionJointProblem = HopperAttentionQuerySumsProblem<P> && P::kTile.joint;
 
 // Of attention_hopper_wide_gradient.h.
 template <class P>
-concept HopperAttentionWideProblem = HopperAttentionQuerySumsProblem<P> && P::kTile.wide && P::kHeadDim == 256;
+concept HopperAttentionWideProblem = HopperAttentionQuerySumsProblem<P> && P::kTile.wide;

@@ -59,6 +59,28 @@ constexpr int kWideGradientSumColumns = 32, kWideGradientSumStages = 3;
 // What a block of so many warpgroups has.
 constexpr int hopper_attention_lines(int groups) { return 64 * groups; }
 
+// The heads that attention_hopper.h serves, by their elements: whole steps of wgmma along k, no wider than its widest
+// result.
+constexpr bool hopper_attention_serves(int64_t head_dim) {
+  return head_dim % 16 == 0 && head_dim >= 64 && head_dim <= 256;
+}
+// Those of attention_hopper_gradient.h and attention_hopper_joint_gradient.h, whose registers hold two sums of a head's
+// elements.
+constexpr bool hopper_attention_gradient_serves(int64_t head_dim) {
+  return hopper_attention_serves(head_dim) && head_dim <= 128;
+}
+// Those of attention_hopper_wide_gradient.h: two boxes of columns are one warpgroup's, the others, in whole parts of
+// sums, the other one's.
+constexpr bool hopper_attention_wide_gradient_serves(int64_t head_dim) {
+  return head_dim % 32 == 0 && head_dim > 128 && head_dim <= 256;
+}
+// Columns of their tiles in shared memory: whole boxes of 64. TMA fills those past a head's end with zeros, computed
+// operands do not write them, and MMAs do not read them.
+constexpr int hopper_attention_columns(int64_t head_dim) { return static_cast<int>((head_dim + 63) / 64 * 64); }
+
+// Lines of the boxes of 64 columns in which TMA loads a tile of so many: 64, or where those do not divide it, all.
+constexpr int hopper_attention_box_lines(int lines) { return lines % 64 == 0 ? 64 : lines; }
+
 // A head's elements in whole fragments, and a row of them in shared memory: 16 bytes more keep rows on different banks.
 constexpr int gpu_attention_padded_dim(int64_t head_dim) { return static_cast<int>((head_dim + 15) / 16 * 16); }
 constexpr int gpu_attention_row_bytes(int64_t head_dim, int element_bytes) {
@@ -96,10 +118,10 @@ constexpr int gpu_attention_gradient_shared_bytes(int64_t head_dim, int element_
 
 // Rings of queries, of keys and of values, with two barriers for each stage, and notes to those that multiply.
 constexpr int hopper_attention_shared_bytes(int64_t head_dim, const HopperAttentionTile& tile) {
-  constexpr int kBarrier = 8, kTaskNote = 16, kTileNote = 8;
+  constexpr int kBarrier = 8, kTaskNotes = 2 * 16, kTileNote = 8;
   return (hopper_attention_lines(tile.groups) * tile.query_stages + 2 * tile.stages * tile.keys) *
-             static_cast<int>(head_dim) * 2 +
-         tile.query_stages * (2 * kBarrier + kTaskNote) + tile.stages * (4 * kBarrier + kTileNote);
+             hopper_attention_columns(head_dim) * 2 +
+         tile.query_stages * 2 * kBarrier + kTaskNotes + tile.stages * (4 * kBarrier + kTileNote);
 }
 
 // Own lines of some tasks, a ring of others with their statistics, with two barriers for each stage, and notes. In one
@@ -108,13 +130,13 @@ constexpr int hopper_attention_shared_bytes(int64_t head_dim, const HopperAttent
 constexpr int hopper_attention_gradient_shared_bytes(int64_t head_dim, const HopperAttentionGradientTile& tile) {
   constexpr int kBarrier = 8, kNote = 16;
   if (tile.wide) {
-    const int row = static_cast<int>(head_dim) * 2, parts = tile.groups * kWideGradientSumStages;
+    const int row = hopper_attention_columns(head_dim) * 2, parts = tile.groups * kWideGradientSumStages;
     return (tile.own_stages * 2 * 64 + (tile.stages + 1) * tile.others) * row + 2 * 64 * tile.others * 2 +
-           parts * (tile.others * kWideGradientSumColumns * 4 + 2 * kBarrier) + tile.stages * 2 * tile.others * 4 +
-           (tile.own_stages + tile.stages) * (2 * kBarrier + kNote) + 2 * kBarrier + tile.groups * kNote;
+           parts * (tile.others * kWideGradientSumColumns * 4 + 2 * kBarrier + kNote) +
+           tile.stages * 2 * tile.others * 4 + (tile.own_stages + tile.stages) * (2 * kBarrier + kNote) + 2 * kBarrier;
   }
   const int lines = hopper_attention_lines(tile.groups), sums = tile.joint ? tile.groups : 0;
   const int joint = tile.joint ? 2 * lines * tile.others * 2 + sums * tile.others * static_cast<int>(head_dim) * 4 : 0;
-  return 2 * (tile.own_stages * lines + tile.stages * tile.others) * static_cast<int>(head_dim) * 2 + joint +
+  return 2 * (tile.own_stages * lines + tile.stages * tile.others) * hopper_attention_columns(head_dim) * 2 + joint +
          tile.stages * 2 * tile.others * 4 + (tile.own_stages + tile.stages + sums) * (2 * kBarrier + kNote);
 }

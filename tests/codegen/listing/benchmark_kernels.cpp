@@ -83,13 +83,18 @@ void write_gemms(const std::shared_ptr<RecordingDevice>& device, const std::stri
       }
 }
 
-void write_attention(const std::shared_ptr<RecordingDevice>& device, const std::string& architecture) {
+// What bench measures by itself, and heads of other widths.
+std::vector<AttentionCase> attention_cases() {
   std::vector<AttentionCase> cases = standard_attention_cases(true, DType::kBF16, kMemoryBytes);
-  AttentionChoice wide;
-  wide.shapes = {"4x8x4x4096x256"};
-  for (const AttentionCase& attention : choose_attention_cases(wide, true, DType::kBF16, kMemoryBytes))
-    cases.push_back(attention);
-  for (const AttentionCase& attention : cases) {
+  AttentionChoice choice;
+  choice.shapes = {"4x8x4x4096x96", "4x8x4x4096x160", "4x8x4x4096x192", "4x8x4x4096x256"};
+  const std::vector<AttentionCase> others = choose_attention_cases(choice, true, DType::kBF16, kMemoryBytes);
+  cases.insert(cases.end(), others.begin(), others.end());
+  return cases;
+}
+
+void write_attention(const std::shared_ptr<RecordingDevice>& device, const std::string& architecture) {
+  for (const AttentionCase& attention : attention_cases()) {
     const ContextScope scope(std::make_shared<program::Context>(device));
     device->begin(fmt::format("{} attention {}", architecture, attention.workload()));
     causeway_attention().prepare(attention, {});
