@@ -88,7 +88,13 @@ constexpr char kPortable[] = "attention.h gpu_attention_forward",
                    "hopper_attention_key_gradient<true, true>",
                kJointGradient[] =
                    "attention_hopper_joint_gradient.h hopper_attention_begin_turns "
-                   "hopper_attention_joint_gradient hopper_attention_finish_queries";
+                   "hopper_attention_joint_gradient hopper_attention_finish_queries",
+               kWideGradient[] =
+                   "attention_hopper_wide_gradient.h hopper_attention_begin_turns "
+                   "hopper_attention_wide_gradient hopper_attention_finish_queries",
+               kTwoKeyGradients[] =
+                   "attention_gradient.h gpu_attention_query_gradient gpu_attention_key_gradient<true, false> "
+                   "gpu_attention_key_gradient<false, true>";
 
 TEST(AttentionPlan, EachProblemHasItsMainloop) {
   const struct {
@@ -128,9 +134,14 @@ TEST(AttentionPlan, EachProblemHasItsMainloop) {
       {"decode, computed keys", "sm_80", computing(problem_of(DType::kBF16, 64, Dim(1)), 1), kPortable},
       {"decode in a fixed order", "sm_90a", in_fixed_order(problem_of(DType::kBF16, 64, Dim(1))), kPortable},
       {"an A100", "sm_80", gradient_of(DType::kBF16, 128), kPortableGradient},
-      {"wide heads", "sm_80", gradient_of(DType::kBF16, 256),
-       "attention_gradient.h gpu_attention_query_gradient gpu_attention_key_gradient<true, false> "
-       "gpu_attention_key_gradient<false, true>"},
+      {"wide heads", "sm_80", gradient_of(DType::kBF16, 256), kTwoKeyGradients},
+      {"wide heads", "sm_90a", gradient_of(DType::kBF16, 256), kWideGradient},
+      {"wide heads of f16", "sm_90a", gradient_of(DType::kF16, 256), kWideGradient},
+      {"wide heads, a computed operand", "sm_90a", computing(gradient_of(DType::kBF16, 256), 3), kTwoKeyGradients},
+      {"wide heads, values alone", "sm_90a", gradient_of(DType::kBF16, 256, {false, false, true}),
+       "attention_gradient.h gpu_attention_key_gradient<false, true>"},
+      {"wide heads in a fixed order", "sm_90a", in_fixed_order(gradient_of(DType::kBF16, 256)), kTwoKeyGradients},
+      {"wide heads of f32", "sm_90a", gradient_of(DType::kF32, 256), kTwoKeyGradients},
       {"heads of 128", "sm_90a", gradient_of(DType::kBF16, 128), kJointGradient},
       {"heads of 96", "sm_90a", gradient_of(DType::kBF16, 96), kJointGradient},
       {"heads of 64", "sm_90a", gradient_of(DType::kBF16, 64), kHopperGradient},
@@ -281,14 +292,33 @@ TEST(AttentionPlan, TheJointGradientTakesTurns) {
   EXPECT_EQ(launch.workspace_bytes({}), query_tiles * (64 * 128 + 1) * 4);
 }
 
+// Of each tile of queries by each of two halves of the head's columns; blocks have 64 keys.
+TEST(AttentionPlan, TheWideGradientTakesTurnsByColumns) {
+  const GpuAttentionProblem problem = gradient_of(DType::kBF16, 256);
+  const GpuArchitecture& architecture = gpu_architecture("sm_90a");
+  const GpuAttentionLaunch launch = launch_attention(problem, plan_attention(problem, architecture), architecture);
+  ASSERT_EQ(launch.kernels.size(), 3u);
+  const int64_t query_tiles = kBatch * kQueryHeads * kLength / 64;
+  EXPECT_EQ(launch.kernels[0].run.tasks({}), 2 * query_tiles / 128);
+  EXPECT_EQ(launch.kernels[1].run.tasks({}), kBatch * kKvHeads * kLength / 64);
+  EXPECT_EQ(launch.kernels[2].run.tasks({}), query_tiles);
+  EXPECT_TRUE(launch.kernels[1].run.persistent);
+  EXPECT_EQ(launch.tensor_maps, 4);
+  EXPECT_EQ(launch.workspace_bytes({}), query_tiles * (64 * 256 + 2) * 4);
+}
+
 // Each direction is planned by itself: what the forward pass leaves is the same whatever computes it.
-TEST(AttentionPlan, WideHeadsHaveTheirGradientByPortableTiles) {
-  for (const int64_t head_dim : {144, 160, 192, 256}) {
+TEST(AttentionPlan, WideHeadsHaveTheirGradientBySharedColumnsOrPortableTiles) {
+  for (const int64_t head_dim : {144, 160, 176, 192, 224, 256}) {
     const GpuArchitecture& architecture = gpu_architecture("sm_90a");
     EXPECT_EQ(mainloop(problem_of(DType::kBF16, head_dim), architecture), kHopper);
     const GpuAttentionPlan gradient = plan_attention(gradient_of(DType::kBF16, head_dim), architecture);
-    EXPECT_NE(gradient.portable_gradient(), nullptr) << head_dim;
-    EXPECT_FALSE(gradient.loads_by_tma);
+    const bool wide = head_dim % 32 == 0;
+    EXPECT_EQ(gradient.hopper_gradient() != nullptr, wide) << head_dim;
+    EXPECT_EQ(gradient.loads_by_tma, wide);
+    EXPECT_NE(
+        plan_attention(gradient_of(DType::kBF16, head_dim, {true, true, false}), architecture).portable_gradient(),
+        nullptr);
   }
 }
 

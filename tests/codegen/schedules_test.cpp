@@ -83,7 +83,8 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
   std::string text =
       "#include \"causeway/kernels/attention_block_map.h\"\n#include \"causeway/kernels/gpu/attention_hopper.h\"\n"
       "#include \"causeway/kernels/gpu/attention_hopper_gradient.h\"\n"
-      "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\n";
+      "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\n"
+      "#include \"causeway/kernels/gpu/attention_hopper_wide_gradient.h\"\n";
   int problems = 0;
   const auto expect = [&](const char* structure, int64_t head_dim, const auto& tile, int bytes) {
     EXPECT_LE(bytes, gpu_architecture("sm_90a").shared_bytes);
@@ -104,10 +105,11 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
       for (const auto& tile : {schedule.gradient, schedule.gradient_computing})
         if (tile) expect("GradientShared", head_dim, *tile, hopper_attention_gradient_shared_bytes(head_dim, *tile));
       if (const auto& joint = schedule.joint_gradient)
-        expect("JointGradientShared", head_dim, *joint, hopper_attention_gradient_shared_bytes(head_dim, *joint));
+        expect(joint->wide ? "WideGradientShared" : "JointGradientShared", head_dim, *joint,
+               hopper_attention_gradient_shared_bytes(head_dim, *joint));
     }
   }
-  EXPECT_EQ(problems, 52);
+  EXPECT_EQ(problems, 58);
   EXPECT_NO_THROW(compile_module(text + "CAUSEWAY_KERNEL(kernel, 32, 1, 0, 0, 0) {}\n", gpu_target("sm_90a")));
 
   const std::string portable =

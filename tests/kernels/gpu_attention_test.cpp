@@ -463,6 +463,10 @@ class WideHeads : public AttentionOnDevices {
     c.block = 64;
     return c;
   }
+  bool has_warpgroup_matrix() const {
+    const Target target = device_of(GetParam())->target();
+    return target.is_gpu() && target.architecture().has_warpgroup_matrix;
+  }
 };
 
 TEST_P(WideHeads, FullAndCausal) {
@@ -481,6 +485,7 @@ TEST_P(WideHeads, FullAndCausal) {
 // Heads that are no whole boxes of 64 columns in shared memory, tiles of keys that blocks of the map do not divide, and
 // room for the queries of one task alone. The widest have their gradient by portable tiles.
 TEST_P(WideHeads, OfEveryWidth) {
+  if (!has_warpgroup_matrix()) return;  // others have AttentionOnDevices.EveryHeadDimension
   for (const int64_t dim : {80, 96, 160, 192, 256}) {
     AttentionCase c = wide(dim, dim == 160 ? DType::kF16 : DType::kBF16);
     c.queries = c.keys = 195;
@@ -492,6 +497,7 @@ TEST_P(WideHeads, OfEveryWidth) {
 }
 
 TEST_P(WideHeads, OfEveryWidthWithMasksScoresAndLengths) {
+  if (!has_warpgroup_matrix()) return;
   for (const int64_t dim : {96, 112, 144, 192, 256}) {
     AttentionCase c = wide(dim);
     c.has_gradient = dim <= 128;
@@ -572,8 +578,7 @@ TEST_P(WideHeads, LongMaps) {
   c.mask = window_mask_by_head(40);
   expect_reference(c);
   // Rows of whole pieces of 16 blocks, which Hopper's kernels read at once.
-  const Target target = device_of(GetParam())->target();
-  if (!target.is_gpu() || !target.architecture().has_warpgroup_matrix) return;
+  if (!has_warpgroup_matrix()) return;
   c.keys = 1280;
   expect_reference(c);
   c.mask = window_mask(300);
@@ -673,6 +678,52 @@ TEST_P(WideHeads, ScoresWithMasksAndTheirMaps) {
   }
 }
 
+// Of heads that two warpgroups share the columns of (attention_hopper_wide_gradient.h), in tiles of 64 x 64: more tiles
+// than there is room for at once, of several heads of queries, with ends inside of a tile.
+TEST_P(WideHeads, GradientsBySharedColumns) {
+  for (const int64_t dim : {160, 192, 224, 256}) {
+    AttentionCase c = wide(dim);
+    c.heads = 4;
+    c.mask = causal_mask();
+    expect_reference(c);
+  }
+  AttentionCase full = wide(256, DType::kF16);
+  full.heads = full.kv_heads = 1;
+  full.queries = 200;
+  full.keys = 130;
+  expect_reference(full);
+  // Queries that several tiles of keys see, one, or none.
+  AttentionCase window = wide(256);
+  window.heads = 2;
+  window.kv_heads = 1;
+  window.queries = 290;
+  window.keys = 270;
+  window.mask = window_mask_by_head(40);
+  expect_reference(window);
+  window.mask = window_mask_by_head(0);
+  window.sees_nothing = true;
+  expect_reference(window);
+}
+
+TEST_P(WideHeads, GradientsOfScoresBySharedColumns) {
+  AttentionCase c = wide(256);
+  c.kv_heads = 1;
+  c.score = soft_capped_score(2);
+  c.mask = causal_mask();
+  expect_reference(c, soft_capped_gradient(2));
+  c.mask = window_mask(50);
+  expect_reference(c, soft_capped_gradient(2));
+  c = wide(256);
+  c.score = biased_score(c.heads);
+  c.captures_slopes = true;
+  expect_reference(c, one(true, c.heads));
+  c = wide(256);
+  c.mask = document_mask(c.batch, c.keys);
+  c.captures_documents = true;
+  c.block = 32;
+  expect_reference(c);
+}
+
 // Processors have every kind of mask and score with heads of 64 in attention_cases.h, and of 128 the full and the
 // causal one above: to their kernels a mask is the same whatever the dimension.
 INSTANTIATE_TEST_SUITE_P(Devices, WideHeads,
@@ -684,7 +735,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, AttentionOnDevices, testing::ValuesIn(device_s
 // Planted faults are the emulator's own tests; here none must be found, and the order of threads must not matter.
 TEST(AttentionOnTheEmulator, NoRacesAndTheSameBitsForEverySchedule) {
   for (const auto& [processor, dim] : {std::pair("sm_80", 64), std::pair("sm_90a", 64), std::pair("sm_90a", 192),
-                                       std::pair("gfx90a", 64), std::pair("gfx942", 128)}) {
+                                       std::pair("sm_90a", 256), std::pair("gfx90a", 64), std::pair("gfx942", 128)}) {
     AttentionCase c;
     c.dtype = DType::kBF16;
     c.queries = c.keys = 150;

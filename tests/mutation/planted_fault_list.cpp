@@ -14,6 +14,8 @@ constexpr std::string_view kGradient = "causeway/kernels/gpu/attention_gradient.
 constexpr std::string_view kHopperAttention = "causeway/kernels/gpu/attention_hopper.h";
 constexpr std::string_view kHopperGradient = "causeway/kernels/gpu/attention_hopper_gradient.h";
 constexpr std::string_view kHopperJoint = "causeway/kernels/gpu/attention_hopper_joint_gradient.h";
+constexpr std::string_view kHopperSums = "causeway/kernels/gpu/attention_hopper_query_sums.h";
+constexpr std::string_view kHopperWide = "causeway/kernels/gpu/attention_hopper_wide_gradient.h";
 constexpr std::string_view kHopperOrder = "causeway/kernels/gpu/attention_hopper_order.h";
 constexpr std::string_view kHopperTile = "causeway/kernels/gpu/attention_hopper_tile.h";
 constexpr std::string_view kBlockMap = "causeway/kernels/gpu/attention_block_map.h";
@@ -186,7 +188,7 @@ constexpr PlantedFault kFaults[] = {
      "store_lines<P, kLines>(dk, {0.0f, 0.0f},", "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     {"hopper_attention_zero_dv", "Hopper attention: dv is zero", kHopperGradient, "store_lines<P, kLines>(dv, factors,",
      "store_lines<P, kLines>(dv, {0.0f, 0.0f},", "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
-    {"hopper_joint_zero_dq", "Hopper attention, in one pass: dq is zero", kHopperJoint,
+    {"hopper_joint_zero_dq", "Hopper attention, in one pass: dq is zero", kHopperSums,
      "store_lines<P, 64>(sums, factors,", "store_lines<P, 64>(sums, {0.0f, 0.0f},", "kernels_tests",
      "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     {"hopper_joint_zero_dk", "Hopper attention, in one pass: dk is zero", kHopperJoint,
@@ -195,9 +197,37 @@ constexpr PlantedFault kFaults[] = {
     {"hopper_joint_zero_dv", "Hopper attention, in one pass: dv is zero", kHopperJoint,
      "store_lines<P, kLines>(dv, ones,", "store_lines<P, kLines>(dv, {0.0f, 0.0f},", "kernels_tests",
      "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
-    {"hopper_joint_lost_sums", "Hopper attention, in one pass: dq is what the last tile of keys adds", kHopperJoint,
-     "bulk_add(to, shared_.sums[group_], kBytes);", "bulk_store(to, shared_.sums[group_], kBytes);", "kernels_tests",
+    {"hopper_joint_lost_sums", "Hopper attention, in one pass: dq is what the last tile of keys adds", kHopperSums,
+     "bulk_add(to + part * Sums::kPartFloats, from, kBytes);",
+     "bulk_store(to + part * Sums::kPartFloats, from, kBytes);", "kernels_tests",
      "Devices/WideHeads.ManyTiles/emulator_sm_90a"},
+    {"hopper_joint_part_handed_back_early",
+     "Hopper attention, in one pass: sums' parts are handed back before they are read", kHopperSums,
+     "tensor_store_wait<1>();", "tensor_store_wait<2>();", "kernels_tests",
+     "Devices/WideHeads.GradientsBySharedColumns/emulator_sm_90a"},
+    {"hopper_wide_zero_dk", "Hopper attention, by shared columns: dk is zero", kHopperWide,
+     "store_lines<HeadColumns, kLines>(dk, scales,", "store_lines<HeadColumns, kLines>(dk, {0.0f, 0.0f},",
+     "kernels_tests", "Devices/WideHeads.GradientsBySharedColumns/emulator_sm_90a"},
+    {"hopper_wide_zero_dv", "Hopper attention, by shared columns: dv is zero", kHopperWide,
+     "store_lines<HeadColumns, kLines>(dv, ones,", "store_lines<HeadColumns, kLines>(dv, {0.0f, 0.0f},",
+     "kernels_tests", "Devices/WideHeads.GradientsBySharedColumns/emulator_sm_90a"},
+    {"hopper_wide_swapped_columns", "Hopper attention, by shared columns: warpgroups have each other's columns",
+     kHopperWide, "return tile + group_ * Shared::kFirstColumns * 64;",
+     "return tile + (1 - group_) * Shared::kFirstColumns * 64;", "kernels_tests",
+     "Devices/WideHeads.GradientsBySharedColumns/emulator_sm_90a"},
+    {"hopper_wide_same_queries", "Hopper attention, by shared columns: both warpgroups have the first queries",
+     kHopperWide, "others + group_ * kQueries * 64", "others", "kernels_tests",
+     "Devices/WideHeads.GradientsBySharedColumns/emulator_sm_90a"},
+    {"hopper_wide_weights_for_gradients", "Hopper attention, by shared columns: dk sums up weights", kHopperWide,
+     "multiply_columns<false>(dk, shared_.score_gradients,", "multiply_columns<false>(dk, shared_.weights,",
+     "kernels_tests", "Devices/WideHeads.GradientsBySharedColumns/emulator_sm_90a"},
+    {"hopper_wide_sums_of_one_half", "Hopper attention, by shared columns: both halves of dq are added to the first",
+     kHopperSums, " + Shared::first_sum(group_);", ";", "kernels_tests",
+     "Devices/WideHeads.GradientsBySharedColumns/emulator_sm_90a"},
+    {"hopper_wide_one_statistic", "Hopper attention, by shared columns: later queries have the statistics of others",
+     kHopperWide, "return statistics[stage][query / kQueries][which]",
+     "return statistics[stage][1 - query / kQueries][which]", "kernels_tests",
+     "Devices/WideHeads.GradientsBySharedColumns/emulator_sm_90a"},
     {"hopper_joint_stale_gradients",
      "Hopper attention, in one pass: scores' gradients of every second tile are passed on late", kHopperJoint,
      "multiply_joint(dq, passed_on, own[0]);", "multiply_joint(dq, shared_.score_gradients[0], own[0]);",

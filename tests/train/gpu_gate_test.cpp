@@ -201,6 +201,32 @@ TEST(GpuGateOfTf32, WarpgroupsMultiplyWithoutSpills) {
   if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
 }
 
+// No recipe has heads of 256: those of Gemma 2, whose scores are soft-capped, in windows and without.
+TEST(GpuGateOfWideHeads, GradientsTakeOnePassWithoutSpills) {
+  const Recipe recipe =
+      load_recipe(CAUSEWAY_SOURCE_DIR "/recipes/llama3_8b.yaml",
+                  {"model.family=gemma2", "model.layers=2", "model.head_dim=256", "model.sliding_window=1024",
+                   "data.document_mask=false", "train.batch_size=4", "train.micro_batch_size=4"});
+  const auto context = std::make_shared<Context>(std::make_shared<OfflineDevice>(gpu_target("sm_90a")),
+                                                 ContextOptions{.cache = std::make_shared<KernelCache>("")});
+  const ContextScope scope(context);
+  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
+  TrainingStep step(*model, recipe);
+  Program& program = step.main_step().prepare(step.main_arguments());
+  int functions = 0;
+  for (const FunctionResources& function : program_resources(program, context->library())) {
+    if (function.kind != "attention_gradient") continue;
+    ++functions;
+    const std::string& source = program.sources()[function.source];
+    EXPECT_NE(source.find("attention_hopper_wide_gradient.h"), std::string::npos) << source;
+    if (!function.resources.has_value()) continue;
+    EXPECT_EQ(function.resources->spill_bytes, 0) << source;
+    EXPECT_TRUE(function.resources->notes.empty()) << function.resources->notes.front() << "\n" << source;
+  }
+  EXPECT_EQ(functions, 2 * 3);
+  if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
+}
+
 INSTANTIATE_TEST_SUITE_P(Recipes, GpuGate, testing::ValuesIn(every_recipe_on_every_processor()), [](const auto& test) {
   std::string name = test.param.recipe + "_" + test.param.processor;
   std::replace(name.begin(), name.end(), '.', '_');

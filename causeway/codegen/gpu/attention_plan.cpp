@@ -56,6 +56,16 @@ const HopperAttentionSchedule* hopper_schedule(const GpuAttentionProblem& proble
   });
 }
 
+// Of its gradients; nothing where there are none of that kind of such heads.
+std::optional<HopperAttentionGradientTile> hopper_gradient_tile(const HopperAttentionSchedule& schedule,
+                                                                const GpuAttentionProblem& problem,
+                                                                bool computes_operands) {
+  if (computes_operands) return schedule.gradient_computing;
+  const auto& joint = schedule.joint_gradient;
+  const bool serves = joint && (!joint->wide || hopper_attention_wide_gradient_serves(problem.head_dim));
+  return serves && problem.gradients->all() ? joint : schedule.gradient;
+}
+
 // Whether attention_one_query.h takes it.
 bool serves_one_query(const GpuAttentionProblem& problem, const GpuArchitecture& architecture) {
   const int64_t pieces = problem.head_dim * problem.element_bytes() / 16;
@@ -187,16 +197,17 @@ void plan_forward(const GpuAttentionProblem& problem, const GpuArchitecture& arc
 }
 
 void plan_gradient(const GpuAttentionProblem& problem, const GpuArchitecture& architecture, GpuAttentionPlan& plan) {
-  const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture);
-  if (schedule == nullptr || !schedule->gradient) {
-    plan.tile = portable_gradient_tile(problem, architecture);
-    return;
+  if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
+    const std::vector<bool> in_memory = what_lies_in_memory(problem, true);
+    const bool computes = std::find(in_memory.begin(), in_memory.end(), false) != in_memory.end();
+    if (const auto tile = hopper_gradient_tile(*schedule, problem, computes)) {
+      plan.loads_by_tma = true;
+      plan.in_memory = in_memory;
+      plan.tile = *tile;
+      return;
+    }
   }
-  plan.loads_by_tma = true;
-  plan.in_memory = what_lies_in_memory(problem, true);
-  plan.tile = plan.computes_operands()                               ? *schedule->gradient_computing
-              : problem.gradients->all() && schedule->joint_gradient ? *schedule->joint_gradient
-                                                                     : *schedule->gradient;
+  plan.tile = portable_gradient_tile(problem, architecture);
 }
 
 std::string tile_text(const GpuAttentionTile& tile) {
@@ -227,9 +238,9 @@ std::string tile_text(const GpuAttentionGradientTile& tile) {
 
 std::string tile_text(const HopperAttentionGradientTile& tile) {
   return fmt::format(
-      "HopperAttentionGradientTile kTile = {{.groups = {}, .stages = {}, .others = {}, .own_stages = {}, .joint = "
-      "{}}};",
-      tile.groups, tile.stages, tile.others, tile.own_stages, tile.joint);
+      "HopperAttentionGradientTile kTile = {{.groups = {}, .stages = {}, .others = {}, .own_stages = {}, .joint = {}, "
+      ".wide = {}}};",
+      tile.groups, tile.stages, tile.others, tile.own_stages, tile.joint, tile.wide);
 }
 
 }  // namespace

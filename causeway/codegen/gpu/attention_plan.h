@@ -17,8 +17,8 @@ namespace causeway::codegen {
 struct GpuAttentionPlan {
   // A mainloop has tiles of its own: GpuAttentionTile of attention.h and attention_cdna.h, OneQueryAttentionTile of
   // attention_one_query.h, HopperAttentionTile of attention_hopper.h; GpuAttentionGradientTile of attention_gradient.h
-  // and attention_cdna_gradient.h, HopperAttentionGradientTile of attention_hopper_gradient.h and
-  // attention_hopper_joint_gradient.h.
+  // and attention_cdna_gradient.h, HopperAttentionGradientTile of attention_hopper_gradient.h,
+  // attention_hopper_joint_gradient.h and attention_hopper_wide_gradient.h.
   std::variant<GpuAttentionTile, OneQueryAttentionTile, HopperAttentionTile, GpuAttentionGradientTile,
                HopperAttentionGradientTile>
       tile;

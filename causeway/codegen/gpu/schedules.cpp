@@ -186,6 +186,7 @@ constexpr AttentionGradientSchedule kAttentionGradient[] = {
 // Of other heads as many keys at a time as registers and shared memory hold: the more there are, the less often shared
 // memory gives the same queries. Scores with a function take the registers of some.
 constexpr HopperAttentionGradientTile kJointGradientOf128 = {.groups = 2, .stages = 2, .own_stages = 1, .joint = true};
+constexpr HopperAttentionGradientTile kWideGradient = {.groups = 2, .stages = 2, .own_stages = 1, .wide = true};
 constexpr HopperAttentionSchedule kHopperAttention[] = {
     {.most_head_dim = 64,
      .forward = {.groups = 3, .keys = 128, .stages = 5},
@@ -214,21 +215,21 @@ constexpr HopperAttentionSchedule kHopperAttention[] = {
      .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
      .gradient = std::nullopt,
      .gradient_computing = std::nullopt,
-     .joint_gradient = std::nullopt},
+     .joint_gradient = kWideGradient},
     {.most_head_dim = 192,
      .forward = {.groups = 2, .keys = 112, .stages = 2, .query_stages = 1},
      .forward_with_score = {.groups = 2, .keys = 112, .stages = 2, .query_stages = 1},
      .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
      .gradient = std::nullopt,
      .gradient_computing = std::nullopt,
-     .joint_gradient = std::nullopt},
+     .joint_gradient = kWideGradient},
     {.most_head_dim = 256,
      .forward = {.groups = 2, .keys = 80, .stages = 2, .query_stages = 1},
      .forward_with_score = {.groups = 2, .keys = 64, .stages = 2, .query_stages = 1},
      .forward_computing = {.groups = 2, .keys = 64, .stages = 2, .query_stages = 1},
      .gradient = std::nullopt,
      .gradient_computing = std::nullopt,
-     .joint_gradient = std::nullopt}};
+     .joint_gradient = kWideGradient}};
 
 }  // namespace
 

@@ -204,7 +204,7 @@ struct AttentionGradientSchedule {
 };
 std::span<const AttentionGradientSchedule> attention_gradient_schedules();
 
-// attention_hopper.h, attention_hopper_gradient.h and attention_hopper_joint_gradient.h, for operands of two bytes and
+// attention_hopper.h and attention_hopper_gradient.h, its joint and its wide one, for operands of two bytes and
 // those of the heads of at most so many elements that hopper_attention_serves().
 struct HopperAttentionSchedule {
   int most_head_dim;

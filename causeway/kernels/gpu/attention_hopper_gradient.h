@@ -38,7 +38,7 @@ template <class P>
 struct GradientShared {
   using T = typename P::Operand;
   static constexpr int kLines = kLinesOfBlock<P>, kOwn = P::kTile.own_stages;
-  static constexpr bool kInOrder = false;
+  static constexpr bool kInOrder = false, kApart = false;
   T own[kOwn][2][kLines * kColumns<P>];
   T others[P::kTile.stages][2][P::kTile.others * kColumns<P>];
   float statistics[P::kTile.stages][2][P::kTile.others];  // of queries: shift and delta
@@ -46,9 +46,12 @@ struct GradientShared {
   Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
   TaskNote tasks[kOwn];
   GradientTileNote notes[P::kTile.stages];
+
+  CAUSEWAY_INLINE float& statistic(int stage, int which, int query) { return statistics[stage][which][query]; }
 };
 
-// Queries and output's gradients, keys and values, into their tiles.
+// Queries and output's gradients, keys and values, into their tiles. Shared::kInOrder: blocks wait for earlier ones.
+// kApart: the output's gradients have a ring of their own beside that of queries.
 template <class P, bool kOwnAreQueries, class Shared = GradientShared<P>>
 class GradientCopier : Copier<P> {
   using Base = Copier<P>;
@@ -129,27 +132,43 @@ class GradientCopier : Copier<P> {
     barrier_wait(&shared_.empty[ring_.stage], ring_.parity ^ 1);
     if (this->leads()) {
       shared_.notes[ring_.stage] = note;
-      this->template expect<kBytes<kOthers, !kOwnAreQueries>>(full);
+      this->template expect<kTileBytes>(full);
     }
-    copy<kOthers, !kOwnAreQueries>(shared_.others[ring_.stage], full, task.b, kOwnAreQueries ? task.kv_head : note.head,
-                                   note.tile.first);
+    if constexpr (Shared::kApart) {
+      if (this->leads())
+        this->template load<kOthers, P::kMapQ>(shared_.queries[ring_.stage], full, task.b, note.head, note.tile.first);
+    } else {
+      copy<kOthers, !kOwnAreQueries>(shared_.others[ring_.stage], full, task.b,
+                                     kOwnAreQueries ? task.kv_head : note.head, note.tile.first);
+    }
     if constexpr (!kOwnAreQueries) {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kEach; ++i) {
         const int at = i * Base::kThreads + thread_index();
         if (at >= kOthers) break;
-        shared_.statistics[ring_.stage][0][at] = attention_tile::weight_shift(shift[i]);
-        shared_.statistics[ring_.stage][1][at] = delta[i];
+        shared_.statistic(ring_.stage, 0, at) = attention_tile::weight_shift(shift[i]);
+        shared_.statistic(ring_.stage, 1, at) = delta[i];
       }
     }
     if constexpr (kArrivals == 2) this->announce(full);
     ring_.advance();
+    if constexpr (Shared::kApart) {
+      barrier_wait(&shared_.gradients_empty, gradients_parity_ ^ 1);
+      if (this->leads()) {
+        this->template expect<Base::template kLoadedBytes<kOthers, P::kMapGradient>>(&shared_.gradients_full);
+        this->template load<kOthers, P::kMapGradient>(shared_.out_gradients, &shared_.gradients_full, task.b, note.head,
+                                                      note.tile.first);
+      }
+      gradients_parity_ ^= 1;
+    }
   }
 
   template <int kRows, bool kQueries>
   static constexpr int kBytes =
       kQueries ? Base::template kLoadedBytes<kRows, P::kMapQ> + Base::template kLoadedBytes<kRows, P::kMapGradient>
                : Base::template kLoadedBytes<kRows, P::kMapK> + Base::template kLoadedBytes<kRows, P::kMapV>;
+  static constexpr int kTileBytes =
+      Shared::kApart ? Base::template kLoadedBytes<kOthers, P::kMapQ> : kBytes<kOthers, !kOwnAreQueries>;
   template <int kRows, bool kQueries>
   CAUSEWAY_INLINE void copy(T (*to)[kRows * kColumns<P>], Mbarrier* full, int32_t b, int32_t head,
                             int32_t first) const {
@@ -173,6 +192,7 @@ class GradientCopier : Copier<P> {
   const P& p;
   Shared& shared_;
   StageRing<P::kTile.stages> ring_;
+  int gradients_parity_ = 0;
 };
 
 // What warpgroups that multiply do alike in both launches: a task at a time, and the tiles of others that matter to 64

@@ -44,11 +44,13 @@ constexpr uint64_t rows_further(int rows) { return static_cast<uint64_t>(rows * 
 template <class P>
 constexpr int kColumns = hopper_attention_columns(P::kHeadDim);
 
-// Queries, or keys, of a block: 64 for each warpgroup that multiplies.
+// Queries, or keys, of a block: parts of 64, mostly one for each warpgroup that multiplies.
 template <class P>
-constexpr int kLinesOfBlock = hopper_attention_lines(P::kTile.groups);
+constexpr int kPartsOfBlock = P::kTile.parts();
+template <class P>
+constexpr int kLinesOfBlock = hopper_attention_lines(kPartsOfBlock<P>);
 
-// Bits that say what the map tells of each warpgroup's part of a tile: 0 when nothing attends, 2 when all does, 1
+// Bits that say what the map tells of each part of a tile: 0 when nothing attends, 2 when all does, 1
 // otherwise.
 constexpr int kind_of(int kinds, int group) { return kinds >> 2 * group & 3; }
 
@@ -105,9 +107,9 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
     constexpr int kBlocks = (64 - kStep + kOthers + 63) / 64;
     const int32_t own_blocks = ((kOwnAreQueries ? queries : keys) + 63) / 64;
     const int32_t other_blocks = ((kOwnAreQueries ? keys : queries) + 63) / 64;
-    uint8_t blocks[P::kTile.groups][kBlocks];
+    uint8_t blocks[kPartsOfBlock<P>][kBlocks];
 #pragma clang loop unroll(full)
-    for (int group = 0; group < P::kTile.groups; ++group)
+    for (int group = 0; group < kPartsOfBlock<P>; ++group)
 #pragma clang loop unroll(full)
       for (int i = 0; i < kBlocks; ++i) {
         // Past an end those before it are read, and do not count.
@@ -116,7 +118,7 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
         blocks[group][i] = kOwnAreQueries ? p.block_kind(b, h, line, at) : p.block_kind(b, h, at, line);
       }
 #pragma clang loop unroll(full)
-    for (int group = 0; group < P::kTile.groups; ++group) {
+    for (int group = 0; group < kPartsOfBlock<P>; ++group) {
       uint32_t seen = 0, left_out = 0;
 #pragma clang loop unroll(full)
       for (int i = 0; i < kBlocks; ++i) {
@@ -130,7 +132,7 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
     return kinds;
   }
 #pragma clang loop unroll(disable)
-  for (int group = 0; group < P::kTile.groups; ++group) {
+  for (int group = 0; group < kPartsOfBlock<P>; ++group) {
     const int32_t line = own + 64 * group;
     const int32_t t = kOwnAreQueries ? line : other, s = kOwnAreQueries ? other : line;
     const int32_t t_end = t + (kOwnAreQueries ? 64 : kOthers), s_end = s + (kOwnAreQueries ? kOthers : 64);
@@ -325,7 +327,7 @@ class TilePlan {
     } else {
       const auto length = static_cast<int32_t>(kOwnAreQueries ? p.query_length : p.key_length);
       const int32_t inside = length - task_.first;
-      return inside >= kLinesOfBlock<P> ? kKindWithoutMap & ((1 << 2 * P::kTile.groups) - 1)
+      return inside >= kLinesOfBlock<P> ? kKindWithoutMap & ((1 << 2 * kPartsOfBlock<P>)-1)
                                         : kKindWithoutMap & ((1 << 2 * ((inside + 63) / 64)) - 1);
     }
   }
