@@ -102,7 +102,7 @@ return %2
     const char* processor;
     std::string part, other, concept_name;
   } cases[] = {{"sm_90a", "static constexpr int kMapV = 2;\n", "", "AttentionByTma"},
-               {"sm_90a", ".keys = 128", ".keys = 96", "HopperAttentionProblem"},
+               {"sm_90a", ".keys = 128", ".keys = 72", "HopperAttentionProblem"},
                {"gfx942", ".waves = 8", ".waves = 4", "CdnaAttentionProblem"},
                {"sm_80", "k_row(", "other_row(", "AttentionByAddress"}};
   for (const auto& [processor, part, other, concept_name] : cases) {
