@@ -67,12 +67,13 @@ std::optional<Value> find_distance_factor(const Graph& score) {
 class FunctionContext : public EmitterContext {
  public:
   FunctionContext(const Graph& function, KernelWriter& kernel, std::vector<Value> captured,
-                  std::vector<int> position_variables, bool has_score)
+                  std::vector<int> position_variables, bool has_score, const char* tanh_function)
       : function_(function),
         kernel_(kernel),
         captured_(std::move(captured)),
         positions_(std::move(position_variables)),
-        has_score_(has_score) {}
+        has_score_(has_score),
+        tanh_function_(tanh_function) {}
 
   bool is_stored(Value value) override { return function_.node(value).op == Op::kInput; }
 
@@ -86,6 +87,8 @@ class FunctionContext : public EmitterContext {
   std::string pointer(Value value) override {
     return kernel_.pointer(captured_[input_number(value) - (has_score_ ? 5 : 4)]);
   }
+
+  const char* tanh_function() const override { return tanh_function_; }
 
   std::optional<Index> position_index(Value value) override {
     if (function_.node(value).op != Op::kInput) return std::nullopt;
@@ -107,6 +110,7 @@ class FunctionContext : public EmitterContext {
   std::vector<Value> captured_;
   std::vector<int> positions_;
   bool has_score_;
+  const char* tanh_function_;
 };
 
 bool is_one(const Graph& function) {
@@ -295,7 +299,9 @@ std::string AttentionWriter::attention_functions() {
 std::string AttentionWriter::function(const Graph& graph, Value value, const std::string& declaration, bool has_score) {
   const std::vector<int> positions = {parameter("b", batch_), parameter("h", query_heads_),
                                       parameter("t_index", query_length_), parameter("s_index", key_length_)};
-  FunctionContext context(graph, *this, captured_, positions, has_score);
+  // Of operands of 16 bits scores are not known as well as tanh_f32() computes.
+  const bool bounded = target_.is_gpu() && has_score && size_bytes(graph_.dtype(node_.inputs[0])) == 2;
+  FunctionContext context(graph, *this, captured_, positions, has_score, bounded ? "score_tanh" : "tanh_f32");
   ExpressionEmitter emitter(graph, context, variables_, symbols_);
   const ElementValue result = emitter.compute(value, {Index::constant(0), {}});
   const bool has_positions = declaration.find("int32_t t, int32_t s") != std::string::npos;

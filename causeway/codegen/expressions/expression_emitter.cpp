@@ -349,7 +349,7 @@ WrittenValue ExpressionEmitter::write_elementwise(const Node& node, const std::v
       text = call("reciprocal_f32");
       break;
     case Op::kTanh:
-      text = call("tanh_f32");
+      text = call(text_.tanh_function());
       break;
     case Op::kErf: {
       WrittenValue written = declare(compute_type(dtype), round(dtype, call("erf_f32")), depth);

@@ -22,6 +22,8 @@ class EmitterContext : public ReadContext {
  public:
   // The name of the pointer to the value's elements.
   virtual std::string pointer(Value value) = 0;
+  // What computes tanh.
+  virtual const char* tanh_function() const { return "tanh_f32"; }
   // The text of an index that the kernel has at hand.
   virtual std::optional<std::string> known_index(const Index& linear) { return std::nullopt; }
 };

@@ -19,15 +19,6 @@ CAUSEWAY_INLINE T* tile_piece(T* tile, uint32_t lines, uint32_t line, uint32_t p
   return tile + (piece / 8 * lines + line) * 64 + ((piece % 8) ^ (line % 8)) * 8;
 }
 
-// To 1 ulp, and without the call of a full division, over which nothing is known to be the same for all lanes.
-CAUSEWAY_INLINE float fast_reciprocal(float x) {
-#if defined(CAUSEWAY_EMULATOR)
-  return 1.0f / x;
-#else
-  return __nvvm_rcp_approx_ftz_f(x);
-#endif
-}
-
 CAUSEWAY_INLINE uint64_t tile_descriptor(const void* tile, int leading_bytes) {
   return computed_here(matrix_descriptor(tile, leading_bytes, 1024, 128));
 }
