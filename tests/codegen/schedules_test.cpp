@@ -1,5 +1,5 @@
-// The tables of schedules: every row fits the architectures it is for, every request finds one, and what the host takes
-// for the shared memory of attention is what the kernels' own structures come to.
+// The tables of attention's schedules: every row fits the architectures it is for, every request finds one, and what
+// the host takes for shared memory is what the kernels' own structures come to.
 #include "causeway/codegen/gpu/schedules.h"
 
 #include <fmt/format.h>
@@ -9,48 +9,11 @@
 
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/gpu/attention_launch.h"
-#include "causeway/codegen/gpu/gemm_geometry.h"
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/kernels/gpu/attention_tile_layout.h"
 
 namespace causeway::codegen {
 namespace {
-
-TEST(Schedules, TilesOfGemmsFitSharedMemory) {
-  for (const GpuArchitecture& architecture : gpu_architectures())
-    for (const GemmSchedule& schedule : gemm_schedules())
-      for (const bool k_major : {false, true})
-        if (schedule.instructions == architecture.wave_matrix)
-          EXPECT_LE(gpu_gemm_shared_bytes(schedule.tile, k_major, k_major, operand_bytes(schedule.operand)) *
-                        schedule.tile.blocks_per_unit,
-                    architecture.shared_bytes)
-              << architecture.processor << " " << schedule.tile.m << " x " << schedule.tile.n;
-  for (const HopperGemmSchedule& schedule : hopper_gemm_schedules())
-    for (const bool b_along_k : {false, true}) {
-      HopperGemmTile tile = {schedule.m, schedule.n, 0, 1, schedule.ping_pong, b_along_k};
-      tile.stages = hopper_gemm_best_stages(tile);
-      EXPECT_GE(tile.stages, 3) << tile.m << " x " << tile.n;
-      EXPECT_GE(hopper_gemm_boxes(tile), kHopperGemmBoxesOfPiece) << tile.m << " x " << tile.n;
-      EXPECT_LE(hopper_gemm_shared_bytes(tile), kHopperGemmMostShared) << tile.m << " x " << tile.n;
-      // With a fifth stage, where it is taken.
-      ++tile.stages;
-      if (hopper_gemm_boxes(tile) < kHopperGemmBoxesOfPiece) continue;
-      EXPECT_LE(hopper_gemm_shared_bytes(tile), kHopperGemmMostShared) << tile.m << " x " << tile.n;
-    }
-}
-
-TEST(Schedules, EveryGemmFindsOne) {
-  for (const GpuArchitecture& architecture : gpu_architectures())
-    for (const GemmOperand operand : {GemmOperand::kHalf, GemmOperand::kTf32, GemmOperand::kFloat}) {
-      EXPECT_GT(gemm_multiply_adds(architecture, operand), 0);
-      for (const int64_t m : {1, 16, 17, 4096})
-        for (const int64_t n : {1, 16, 17, 4096}) {
-          const GpuGemmTile tile = choose_gpu_gemm(architecture, operand, 1, m, n, 512).tile;
-          EXPECT_EQ(tile.m == 16, m <= 16) << architecture.processor << " " << m << " x " << n;
-          EXPECT_EQ(tile.n == 16, m > 16 && n <= 16) << architecture.processor << " " << m << " x " << n;
-        }
-    }
-}
 
 TEST(Schedules, EveryHeadFindsTilesThatFit) {
   for (const GpuArchitecture& architecture : gpu_architectures())

@@ -17,8 +17,6 @@ X86Level x86_level(const Target& target) {
   return target.has_avx2() ? X86Level::kAvx2 : X86Level::kPortable;
 }
 
-int64_t known_size(const Dim& size) { return size.is_constant() ? size.constant() : kUnknownSize; }
-
 class DotWriter : public ProblemWriter {
  public:
   explicit DotWriter(const KernelInputs& inputs) : ProblemWriter(inputs), nest_(inputs) {}

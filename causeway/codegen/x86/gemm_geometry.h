@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "causeway/codegen/gemm_sizes.h"
 #include "causeway/kernels/x86/gemm_layout.h"
 #include "causeway/namespaces.h"
 
@@ -23,9 +24,6 @@ struct GemmMachine {
   int64_t l2_bytes = 1 << 20;  // of one core
   int threads = 1;             // workers that run tasks at the same moment
 };
-
-// A size that is not known when the kernel is compiled.
-constexpr int64_t kUnknownSize = -1;
 
 // C[batch, m, n] = A[batch, m, k] B[batch, k, n]; each size >= 0 or kUnknownSize.
 struct GemmProblem {
