@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -90,6 +91,19 @@ TEST_F(RebuildTest, BlocksOfAttentionAreAFigureOfASource) {
       }
   }
   EXPECT_GT(seen, 3u);
+}
+
+// How large a buffer, a record or a limit is, is a figure of a source.
+TEST_F(RebuildTest, SizesInBytesStandInNoWideHeader) {
+  const std::regex figure(R"(constexpr \w+ k\w+ = .*<< ?[1-9]0;)");
+  EXPECT_TRUE(std::regex_search(std::string("static constexpr size_t kRingBytes = size_t{32} << 20;"), figure));
+  for (const auto& entry : fs::recursive_directory_iterator(CAUSEWAY_SOURCE_DIR "/causeway")) {
+    if (entry.path().extension() != ".h") continue;
+    const std::string header = fs::relative(entry.path(), CAUSEWAY_SOURCE_DIR).string();
+    std::ifstream stream(entry.path());
+    for (std::string line; std::getline(stream, line);)
+      if (std::regex_search(line, figure)) EXPECT_LT(sources_of(header), 30) << header << ": " << line;
+  }
 }
 
 // The sizes that passes go by are wanted in many places: their header says what they are, and a source how large.
