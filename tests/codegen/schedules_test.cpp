@@ -3,9 +3,14 @@
 #include "causeway/codegen/gpu/schedules.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/gpu/attention_launch.h"
@@ -15,13 +20,16 @@
 namespace causeway::codegen {
 namespace {
 
+// Operands in memory have other tiles than computed ones: on Hopper, and where waves ping-pong on CDNA.
 TEST(Schedules, EveryHeadFindsTilesThatFit) {
+  std::set<std::string_view> includes;
   for (const GpuArchitecture& architecture : gpu_architectures())
     for (const DType dtype : {DType::kBF16, DType::kF32})
       for (const int64_t head_dim : {1, 16, 64, 65, 96, 128, 192, 256})
         for (const bool has_score : {false, true})
           for (const bool fixed_order : {false, true})
-            for (const bool backward : {false, true}) {
+            for (const auto& [backward, in_memory] :
+                 {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
               if (dtype == DType::kF32 && head_dim > 128) continue;  // more than AMD's 64 KiB hold: refused by name
               GpuAttentionProblem problem;
               problem.dtype = dtype;
@@ -32,13 +40,20 @@ TEST(Schedules, EveryHeadFindsTilesThatFit) {
               problem.has_score = has_score;
               problem.fixed_order = fixed_order;
               problem.rows.resize(backward ? 4 : 3);
+              if (in_memory)
+                for (std::optional<GpuAttentionRows>& rows : problem.rows) rows.emplace();
               if (backward) problem.gradients = {true, true, true};
               const GpuAttentionPlan plan = plan_attention(problem, architecture);
-              EXPECT_TRUE(plan.computes_operands());
-              for (const GpuAttentionLaunch::Kernel& kernel : launch_attention(problem, plan, architecture).kernels)
+              EXPECT_EQ(plan.computes_operands(), !in_memory);
+              const GpuAttentionLaunch launch = launch_attention(problem, plan, architecture);
+              includes.insert(launch.include.substr(launch.include.rfind('/') + 1));
+              for (const GpuAttentionLaunch::Kernel& kernel : launch.kernels)
                 EXPECT_LE(kernel.run.shared_bytes * kernel.blocks_per_unit, architecture.shared_bytes)
                     << architecture.processor << ", heads of " << head_dim << ", " << kernel.run.function;
             }
+  EXPECT_THAT(includes, testing::ElementsAre("attention.h", "attention_cdna.h", "attention_cdna_gradient.h",
+                                             "attention_gradient.h", "attention_hopper.h",
+                                             "attention_hopper_gradient.h", "attention_hopper_joint_gradient.h"));
 }
 
 // Kernel text that does not compile when the kernels' structures differ from the layout.

@@ -22,10 +22,9 @@ bool all_in_memory(const GpuAttentionProblem& problem) {
   return std::all_of(problem.rows.begin(), problem.rows.end(), [](const auto& rows) { return rows.has_value(); });
 }
 
-std::vector<bool> what_lies_in_memory(const GpuAttentionProblem& problem, bool by_tma) {
+std::vector<bool> what_lies_in_memory(const GpuAttentionProblem& problem) {
   std::vector<bool> result;
-  for (const std::optional<GpuAttentionRows>& rows : problem.rows)
-    result.push_back(rows && (!by_tma || rows->fits_tma()));
+  for (const std::optional<GpuAttentionRows>& rows : problem.rows) result.push_back(rows.has_value());
   return result;
 }
 
@@ -175,7 +174,6 @@ void plan_forward(const GpuAttentionProblem& problem, const GpuArchitecture& arc
                          (problem.batch * problem.query_heads).constant() <= architecture.parallel_units;
   } else if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
     plan.loads_by_tma = true;
-    plan.in_memory = what_lies_in_memory(problem, true);
     plan.tile = plan.computes_operands() ? schedule->forward_computing : schedule->forward;
   } else {
     plan.tile = portable_tile(problem, architecture);
@@ -185,7 +183,6 @@ void plan_forward(const GpuAttentionProblem& problem, const GpuArchitecture& arc
 void plan_gradient(const GpuAttentionProblem& problem, const GpuArchitecture& architecture, GpuAttentionPlan& plan) {
   if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
     plan.loads_by_tma = true;
-    plan.in_memory = what_lies_in_memory(problem, true);
     plan.tile = plan.computes_operands()                               ? schedule->gradient_computing
                 : problem.gradients->all() && schedule->joint_gradient ? *schedule->joint_gradient
                                                                        : schedule->gradient;
@@ -237,7 +234,7 @@ GpuAttentionPlan plan_attention(const GpuAttentionProblem& problem, const GpuArc
   CAUSEWAY_CHECK(problem.rows.size() == (problem.gradients ? 4u : 3u), "attention has {} operands",
                  problem.rows.size());
   GpuAttentionPlan plan;
-  plan.in_memory = what_lies_in_memory(problem, false);
+  plan.in_memory = what_lies_in_memory(problem);
   if (problem.gradients) {
     plan_gradient(problem, architecture, plan);
   } else {
