@@ -86,6 +86,11 @@ int open_regular_file(const std::filesystem::path& path) {
               path.string(), "Give the path of a regular file.");
 }
 
+std::string read_text_file(const std::filesystem::path& path) {
+  constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
+  return read_text_file(path, kMostTextBytes);
+}
+
 std::string read_text_file(const std::filesystem::path& path, uint64_t most_bytes) {
   const FileDescriptor file(open_regular_file(path));
   if (const uint64_t bytes = size_of(file.get(), path); bytes > most_bytes) fail_too_large(path, bytes, most_bytes);

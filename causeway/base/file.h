@@ -19,11 +19,10 @@ namespace causeway {
 // Opens a regular file for reading and returns its descriptor, which the caller closes.
 int open_regular_file(const std::filesystem::path& path);
 
-// Texts that people and programs write (recipes, descriptions, vocabularies) are far smaller.
-inline constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
-
-// The whole content. Throws Error(kResource) for a file of more than `most_bytes`, which is not read.
-std::string read_text_file(const std::filesystem::path& path, uint64_t most_bytes = kMostTextBytes);
+// The whole content. Throws Error(kResource) for a file of more than `most_bytes`, which is not read; by itself of more
+// than any text that people and programs write (recipes, descriptions, vocabularies).
+std::string read_text_file(const std::filesystem::path& path);
+std::string read_text_file(const std::filesystem::path& path, uint64_t most_bytes);
 
 // Writes to a new file of a random name beside `path`, flushes it to disk, renames it over `path` and flushes the
 // directory. A crash at any instant leaves the old content or the new, never a mixture.

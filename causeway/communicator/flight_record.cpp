@@ -16,6 +16,8 @@ double seconds_of(CollectiveRecord::Clock::time_point time) {
 
 }  // namespace
 
+constexpr size_t FlightRecord::kKept = 256;
+
 void FlightRecord::begin(CollectiveRecord record) {
   record.queued = CollectiveRecord::Clock::now();
   records_.push_back(std::move(record));

@@ -26,7 +26,7 @@ struct CollectiveRecord {
 // Not thread-safe.
 class FlightRecord {
  public:
-  static constexpr size_t kKept = 256;
+  static const size_t kKept;  // collectives, at most
 
   // Now; the oldest one is dropped.
   void begin(CollectiveRecord record);

@@ -6,6 +6,8 @@
 namespace causeway::device {
 namespace {
 
+constexpr size_t kRingBytes = size_t{32} << 20;
+constexpr size_t kPieceBytes = size_t{8} << 20;  // of a copy, in one transfer
 constexpr size_t kAlignment = 256;
 // Events in flight: small copies should not make thousands.
 constexpr size_t kMaxRegions = 256;

@@ -23,9 +23,6 @@ class StagingMemory {
   // Returns when the bytes are there: after all work queued before.
   void copy_to_host(void* host, const void* from, size_t bytes);
 
-  static constexpr size_t kRingBytes = size_t{32} << 20;
-  static constexpr size_t kPieceBytes = size_t{8} << 20;
-
  private:
   // A part of the ring that the GPU still reads.
   struct Region {

@@ -59,6 +59,58 @@ bool is_cheap(Op op) {
   return is_elementwise(op) || op == Op::kConstant || op == Op::kIota || op_info(op).kind == OpKind::kMovement;
 }
 
+// Where a sum over ranks had better lie when it is added up: as the state that it is combined with element by
+// element, or as it is said to lie later.
+class WishFinder {
+ public:
+  WishFinder(const Graph& source, const Mesh& mesh) : source_(source), mesh_(mesh) {}
+
+  // By node, for its first output.
+  std::vector<Layout> find() {
+    wishes_.resize(source_.nodes().size(), whole());
+    std::vector<bool> fixed(source_.nodes().size());
+    for (size_t i = 0; i < source_.nodes().size(); ++i) {
+      const Node& node = source_.nodes()[i];
+      if (node.op == Op::kInput || node.op == Op::kConstrainSharding || node.op == Op::kReceive) {
+        wishes_[i] = layout_of(node.attributes.sharding, mesh_);
+        fixed[i] = true;
+      } else if (is_elementwise(node.op)) {
+        for (const Value input : node.inputs)
+          if (source_.node(input).op == Op::kInput || fixed[static_cast<size_t>(input.node)])
+            wish(i, wishes_[static_cast<size_t>(input.node)]);
+        fixed[i] = wishes_[i] != whole();
+      }
+    }
+    for (const Assignment& assignment : source_.assignments)
+      wish(static_cast<size_t>(assignment.value.node), wishes_[static_cast<size_t>(assignment.target.node)]);
+    for (size_t i = source_.nodes().size(); i-- > 0;) {
+      const Node& node = source_.nodes()[i];
+      if (!is_elementwise(node.op) && op_info(node.op).kind != OpKind::kMovement) continue;
+      for (size_t axis = 0; axis < mesh_.axes.size(); ++axis) {
+        if (!wishes_[i][axis].is_cut()) continue;
+        for (const Way& way : ways_from_output(source_, node, wishes_[i][axis], mesh_.axes[axis].size))
+          for (size_t k = 0; k < way.inputs.size(); ++k) {
+            Layout layout = whole();
+            layout[axis] = way.inputs[k];
+            wish(static_cast<size_t>(node.inputs[k].node), layout);
+          }
+      }
+    }
+    return std::move(wishes_);
+  }
+
+ private:
+  Layout whole() const { return Layout(mesh_.axes.size()); }
+  void wish(size_t node, const Layout& layout) {
+    for (size_t axis = 0; axis < layout.size(); ++axis)
+      if (wishes_[node][axis].is_whole() && layout[axis].is_cut()) wishes_[node][axis] = layout[axis];
+  }
+
+  const Graph& source_;
+  const Mesh& mesh_;
+  std::vector<Layout> wishes_;
+};
+
 class Sharder {
  public:
   Sharder(const Graph& source, const Mesh& mesh, bool whole_sums)
@@ -75,7 +127,7 @@ class Sharder {
       chosen_.emplace_back();
     }
     add_inputs();
-    find_wishes();
+    wishes_ = WishFinder(source_, mesh_).find();
     const std::vector<bool> needed = needed_nodes(source_);
     for (size_t i = 0; i < source_.nodes().size(); ++i)
       if (needed[i] && source_.nodes()[i].op != Op::kInput) place(static_cast<int32_t>(i));
@@ -110,45 +162,6 @@ class Sharder {
       known(input) = {layout, {{layout, target_.add_input(node.attributes.name, type)}}};
       if (node.attributes.name == kMeshCoordinates) emit_.set_coordinates(known(input).values.begin()->second);
     }
-  }
-
-  // Where a sum over ranks had better lie when it is added up: as the state that it is combined with element by
-  // element, or as it is said to lie later.
-  void find_wishes() {
-    wishes_.resize(source_.nodes().size(), whole());
-    std::vector<bool> fixed(source_.nodes().size());
-    for (size_t i = 0; i < source_.nodes().size(); ++i) {
-      const Node& node = source_.nodes()[i];
-      if (node.op == Op::kInput || node.op == Op::kConstrainSharding || node.op == Op::kReceive) {
-        wishes_[i] = layout_of(node.attributes.sharding, mesh_);
-        fixed[i] = true;
-      } else if (is_elementwise(node.op)) {
-        for (const Value input : node.inputs)
-          if (source_.node(input).op == Op::kInput || fixed[static_cast<size_t>(input.node)])
-            wish(i, wishes_[static_cast<size_t>(input.node)]);
-        fixed[i] = wishes_[i] != whole();
-      }
-    }
-    for (const Assignment& assignment : source_.assignments)
-      wish(static_cast<size_t>(assignment.value.node), wishes_[static_cast<size_t>(assignment.target.node)]);
-    for (size_t i = source_.nodes().size(); i-- > 0;) {
-      const Node& node = source_.nodes()[i];
-      if (!is_elementwise(node.op) && op_info(node.op).kind != OpKind::kMovement) continue;
-      for (size_t axis = 0; axis < mesh_.axes.size(); ++axis) {
-        if (!wishes_[i][axis].is_cut()) continue;
-        for (const Way& way : ways_from_output(source_, node, wishes_[i][axis], ranks(axis)))
-          for (size_t k = 0; k < way.inputs.size(); ++k) {
-            Layout layout = whole();
-            layout[axis] = way.inputs[k];
-            wish(static_cast<size_t>(node.inputs[k].node), layout);
-          }
-      }
-    }
-  }
-
-  void wish(size_t node, const Layout& layout) {
-    for (size_t axis = 0; axis < layout.size(); ++axis)
-      if (wishes_[node][axis].is_whole() && layout[axis].is_cut()) wishes_[node][axis] = layout[axis];
   }
 
   void place(int32_t index) {
@@ -394,9 +407,9 @@ class Sharder {
   Graph target_;
   LocalEmitter emit_;
   std::vector<bool> weight_like_;
+  std::vector<Layout> wishes_;             // by node, for its first output
   std::vector<std::vector<Known>> known_;  // by node and output
   std::vector<std::vector<Way>> chosen_;   // by node and axis
-  std::vector<Layout> wishes_;             // by node, for its first output
 };
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/gpu/gemm_problem.h"
 #include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
-#include "causeway/kernels/gpu/skinny_gemm_layout.h"
 
 namespace causeway::program {
 
@@ -39,8 +39,7 @@ bool has_reductions(const Graph& graph, const KernelRequest& request) {
 
 bool is_skinny_gemm(const Graph& graph, const KernelRequest& gemm) {
   const Shape& shape = graph.shape(gemm.members.front());
-  const Dim& rows = shape[shape.size() - 2];
-  return rows.is_constant() && rows.constant() <= kSkinnyGemmRows;
+  return codegen::is_skinny_gemm_side(shape[shape.size() - 2]);
 }
 
 std::vector<Value> values_read(const Graph& graph, const MaterializedValues& materialized, Value value) {

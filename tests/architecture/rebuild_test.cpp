@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -59,11 +60,12 @@ TEST_F(RebuildTest, ARowOfTheOpTableCompilesFewFiles) {
 
 // Headers with figures that were measured or chosen, not promised.
 TEST_F(RebuildTest, ATuningConstantCompilesFewFiles) {
-  std::vector<std::string> headers = {"causeway/codegen/gpu/schedules.h"};
+  std::vector<std::string> headers = {"causeway/codegen/gpu/schedules.h", "causeway/codegen/gpu/gemm_hopper_model.h",
+                                      "causeway/codegen/gpu/gemm_wave_tile.h", "causeway/codegen/gpu/gemm_sizes.h"};
   for (const auto& entry : fs::recursive_directory_iterator(CAUSEWAY_SOURCE_DIR "/causeway/kernels"))
     if (entry.path().filename().string().ends_with("_layout.h"))
       headers.push_back(fs::relative(entry.path(), CAUSEWAY_SOURCE_DIR).string());
-  EXPECT_GT(headers.size(), 5u);
+  EXPECT_GT(headers.size(), 8u);
   for (const std::string& header : headers) {
     EXPECT_GT(sources_of(header), 0) << header;
     EXPECT_LT(sources_of(header), 30) << header;
@@ -89,6 +91,19 @@ TEST_F(RebuildTest, BlocksOfAttentionAreAFigureOfASource) {
       }
   }
   EXPECT_GT(seen, 3u);
+}
+
+// How large a buffer, a record or a limit is, is a figure of a source.
+TEST_F(RebuildTest, SizesInBytesStandInNoWideHeader) {
+  const std::regex figure(R"(constexpr \w+ k\w+ = .*<< ?[1-9]0;)");
+  EXPECT_TRUE(std::regex_search(std::string("static constexpr size_t kRingBytes = size_t{32} << 20;"), figure));
+  for (const auto& entry : fs::recursive_directory_iterator(CAUSEWAY_SOURCE_DIR "/causeway")) {
+    if (entry.path().extension() != ".h") continue;
+    const std::string header = fs::relative(entry.path(), CAUSEWAY_SOURCE_DIR).string();
+    std::ifstream stream(entry.path());
+    for (std::string line; std::getline(stream, line);)
+      if (std::regex_search(line, figure)) EXPECT_LT(sources_of(header), 30) << header << ": " << line;
+  }
 }
 
 // The sizes that passes go by are wanted in many places: their header says what they are, and a source how large.

@@ -182,17 +182,14 @@ TEST(AttentionPlan, OperandsAreReadWhereTheyLie) {
   EXPECT_FALSE(plan.computes_operands());
   ASSERT_NE(plan.hopper(), nullptr);
   EXPECT_EQ(plan.hopper()->groups, 3);
-  // TMA repeats nothing, which reads by address do; one sequence is none that is repeated.
-  problem.rows[1]->strides[0] = Dim(0);
+  problem = computing(problem, 1);
   plan = plan_attention(problem, hopper);
   EXPECT_EQ(plan.in_memory, (std::vector<bool>{true, false, true}));
   ASSERT_NE(plan.hopper(), nullptr);
   EXPECT_EQ(plan.hopper()->groups, 2);
   EXPECT_EQ(launch_attention(problem, plan, hopper).tensor_maps, 2);
-  EXPECT_FALSE(plan_attention(problem, gpu_architecture("sm_80")).computes_operands());
+  EXPECT_TRUE(plan_attention(problem, gpu_architecture("sm_80")).computes_operands());
   EXPECT_FALSE(plan_attention(problem, gpu_architecture("sm_80")).loads_by_tma);
-  problem.rows[1]->shape[0] = Dim(1);
-  EXPECT_FALSE(plan_attention(problem, hopper).computes_operands());
   const GpuAttentionPlan gradient = plan_attention(computing(gradient_of(DType::kBF16, 64), 2), hopper);
   EXPECT_EQ(gradient.in_memory, (std::vector<bool>{true, true, false, true}));
   ASSERT_NE(gradient.hopper_gradient(), nullptr);

@@ -6,9 +6,14 @@
 #include <random>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/x86/gemm_mainloops.h"
 
 namespace causeway::codegen {
 namespace {
+
+GemmBlocks choose_gemm_blocks(const GemmProblem& problem, const GemmMachine& machine) {
+  return plan_gemm(problem, machine).blocks;
+}
 
 constexpr GemmMachine kZen4 = {.level = X86Level::kAvx512Bf16, .l2_bytes = 1 << 20, .threads = 2};
 
@@ -69,6 +74,20 @@ TEST(GemmGeometry, StreamedBlocksAreEqualShares) {
 
 // With AMX GEMMs of bf16 with enough rows and columns, and no others, have tiles of 32 x 32; rows of words are
 // whole.
+TEST(GemmGeometry, EachProblemHasItsMainloop) {
+  GemmMachine amx = kZen4;
+  amx.level = X86Level::kAmxBf16;
+  const GemmProblem halves = {true, 1, 4096, 768, 768}, floats = {false, 1, 4096, 768, 768},
+                    few = {true, 1, 4, 768, 768};
+  EXPECT_EQ(plan_gemm(halves, amx).mainloop, &gemm_amx_mainloop());
+  EXPECT_EQ(plan_gemm(halves, kZen4).mainloop, &gemm_packed_mainloop());
+  EXPECT_EQ(plan_gemm(floats, amx).mainloop, &gemm_packed_mainloop());
+  EXPECT_EQ(plan_gemm(few, amx).mainloop, &gemm_skinny_mainloop());
+  GemmProblem fixed = few;
+  fixed.fixed_order = true;
+  EXPECT_EQ(plan_gemm(fixed, amx).mainloop, &gemm_amx_mainloop());
+}
+
 TEST(GemmGeometry, MatrixRegistersAreForPackedPairs) {
   const GemmMachine machine = {.level = X86Level::kAmxBf16};
   const GemmBlocks blocks = choose_gemm_blocks({true, 1, 320, 480, 290}, machine);

@@ -343,6 +343,7 @@ TEST(GpuLoopPlan, AFewLongRowsAreCutIntoParts) {
   EXPECT_THAT(plan.members,
               ElementsAre(LoopMember{LoopRole::kReduction, 0, true}, LoopMember{LoopRole::kRow, 1, true}));
   EXPECT_EQ(plan.finish_shared_bytes, GpuLoopPlan::kSumsSharedBytes);
+  EXPECT_EQ(plan.workspace_bytes, 64 * GpuLoopPlan::kPartialBytes);
   EXPECT_EQ(sums(1, 1 << 15, {3, 5}).on("sm_90a").form, Form::kRows);
   // A fixed order depends on nothing but the length.
   const GpuLoopPlan fixed = sums(1, 1 << 20, {3, 5}).in_fixed_order().on("sm_90a");
@@ -364,6 +365,8 @@ TEST(GpuLoopPlan, SumsOverRowsStayWithTheThreadsOfTheirColumns) {
   EXPECT_EQ(plan.arguments, 6);
   EXPECT_EQ(plan.row_sum_blocks % device::kMeasuredUnits, 0);
   EXPECT_EQ(plan.rows_to_next_load, plan.row_sum_blocks * plan.rows_per_block());
+  EXPECT_EQ(plan.workspace_bytes, 2 * plan.row_sum_blocks * 768 * GpuLoopPlan::kRowSumBytes);
+  EXPECT_LT(plan.finish.neighbours, GpuPartsLaunch{}.neighbours);
   const GpuLoopPlan wide = gradient_of_norm(8192, 65536).on("sm_90a");
   ASSERT_TRUE(wide.obstacle);
   EXPECT_EQ(wide.obstacle->kind, Obstacle::Kind::kLongRowSums);
@@ -428,12 +431,14 @@ TEST(GpuColumnReducePlan, BlocksAreRowsOfNeighbouringColumns) {
   EXPECT_EQ(plan.blocks_per_unit, 1);
   EXPECT_EQ(plan.shared_bytes, 256 * 8 * 4);
   EXPECT_EQ(plan.finish_shared_bytes, 256 * 4);
+  EXPECT_TRUE(plan.workspace_bytes.is_constant(plan.parts * 768 * 4));
   // Few columns leave threads for more rows; short reductions are not worth parts.
   const GpuColumnReducePlan narrow = sums_by_column(64, 64, {3}).as_column_reduction();
   EXPECT_EQ(narrow.block_columns, 8);
   EXPECT_EQ(narrow.block_rows, 32);
   EXPECT_EQ(narrow.parts, 1);
   EXPECT_EQ(narrow.finish_shared_bytes, 0);
+  EXPECT_TRUE(narrow.workspace_bytes.is_constant(0));
   EXPECT_EQ(sums_by_column(4096, 768, {3}).in_fixed_order().as_column_reduction().parts, 1);
 }
 

@@ -1,64 +1,35 @@
-// The tables of schedules: every row fits the architectures it is for, every request finds one, and what the host takes
-// for the shared memory of attention is what the kernels' own structures come to.
+// The tables of attention's schedules: every row fits the architectures it is for, every request finds one, and what
+// the host takes for shared memory is what the kernels' own structures come to.
 #include "causeway/codegen/gpu/schedules.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/gpu/attention_launch.h"
-#include "causeway/codegen/gpu/gemm_geometry.h"
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/kernels/gpu/attention_tile_layout.h"
 
 namespace causeway::codegen {
 namespace {
 
-TEST(Schedules, TilesOfGemmsFitSharedMemory) {
-  for (const GpuArchitecture& architecture : gpu_architectures())
-    for (const GemmSchedule& schedule : gemm_schedules())
-      for (const bool k_major : {false, true})
-        if (schedule.instructions == architecture.wave_matrix)
-          EXPECT_LE(gpu_gemm_shared_bytes(schedule.tile, k_major, k_major, operand_bytes(schedule.operand)) *
-                        schedule.tile.blocks_per_unit,
-                    architecture.shared_bytes)
-              << architecture.processor << " " << schedule.tile.m << " x " << schedule.tile.n;
-  for (const HopperGemmSchedule& schedule : hopper_gemm_schedules())
-    for (const bool b_along_k : {false, true}) {
-      HopperGemmTile tile = {schedule.m, schedule.n, 0, 1, schedule.ping_pong, b_along_k};
-      tile.stages = hopper_gemm_best_stages(tile);
-      EXPECT_GE(tile.stages, 3) << tile.m << " x " << tile.n;
-      EXPECT_GE(hopper_gemm_boxes(tile), kHopperGemmBoxesOfPiece) << tile.m << " x " << tile.n;
-      EXPECT_LE(hopper_gemm_shared_bytes(tile), kHopperGemmMostShared) << tile.m << " x " << tile.n;
-      // With a fifth stage, where it is taken.
-      ++tile.stages;
-      if (hopper_gemm_boxes(tile) < kHopperGemmBoxesOfPiece) continue;
-      EXPECT_LE(hopper_gemm_shared_bytes(tile), kHopperGemmMostShared) << tile.m << " x " << tile.n;
-    }
-}
-
-TEST(Schedules, EveryGemmFindsOne) {
-  for (const GpuArchitecture& architecture : gpu_architectures())
-    for (const GemmOperand operand : {GemmOperand::kHalf, GemmOperand::kTf32, GemmOperand::kFloat}) {
-      EXPECT_GT(gemm_multiply_adds(architecture, operand), 0);
-      for (const int64_t m : {1, 16, 17, 4096})
-        for (const int64_t n : {1, 16, 17, 4096}) {
-          const GpuGemmTile tile = choose_gpu_gemm(architecture, operand, 1, m, n, 512).tile;
-          EXPECT_EQ(tile.m == 16, m <= 16) << architecture.processor << " " << m << " x " << n;
-          EXPECT_EQ(tile.n == 16, m > 16 && n <= 16) << architecture.processor << " " << m << " x " << n;
-        }
-    }
-}
-
+// Operands in memory have other tiles than computed ones: on Hopper, and where waves ping-pong on CDNA.
 TEST(Schedules, EveryHeadFindsTilesThatFit) {
+  std::set<std::string_view> includes;
   for (const GpuArchitecture& architecture : gpu_architectures())
     for (const DType dtype : {DType::kBF16, DType::kF32})
       for (const int64_t head_dim : {1, 16, 64, 65, 96, 128, 192, 256})
         for (const bool has_score : {false, true})
           for (const bool fixed_order : {false, true})
-            for (const bool backward : {false, true}) {
+            for (const auto& [backward, in_memory] :
+                 {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
               if (dtype == DType::kF32 && head_dim > 128) continue;  // more than AMD's 64 KiB hold: refused by name
               GpuAttentionProblem problem;
               problem.dtype = dtype;
@@ -69,13 +40,20 @@ TEST(Schedules, EveryHeadFindsTilesThatFit) {
               problem.has_score = has_score;
               problem.fixed_order = fixed_order;
               problem.rows.resize(backward ? 4 : 3);
+              if (in_memory)
+                for (std::optional<GpuAttentionRows>& rows : problem.rows) rows.emplace();
               if (backward) problem.gradients = {true, true, true};
               const GpuAttentionPlan plan = plan_attention(problem, architecture);
-              EXPECT_TRUE(plan.computes_operands());
-              for (const GpuAttentionLaunch::Kernel& kernel : launch_attention(problem, plan, architecture).kernels)
+              EXPECT_EQ(plan.computes_operands(), !in_memory);
+              const GpuAttentionLaunch launch = launch_attention(problem, plan, architecture);
+              includes.insert(launch.include.substr(launch.include.rfind('/') + 1));
+              for (const GpuAttentionLaunch::Kernel& kernel : launch.kernels)
                 EXPECT_LE(kernel.run.shared_bytes * kernel.blocks_per_unit, architecture.shared_bytes)
                     << architecture.processor << ", heads of " << head_dim << ", " << kernel.run.function;
             }
+  EXPECT_THAT(includes, testing::ElementsAre("attention.h", "attention_cdna.h", "attention_cdna_gradient.h",
+                                             "attention_gradient.h", "attention_hopper.h",
+                                             "attention_hopper_gradient.h", "attention_hopper_joint_gradient.h"));
 }
 
 // Kernel text that does not compile when the kernels' structures differ from the layout.

@@ -4,6 +4,8 @@
 // must have been included before. What has nothing to do with matrix registers, floats and skinny paths, is left to the
 // files without them: it is three quarters of what a file takes to compile.
 #include "causeway/kernels/x86/gemm.h"
+#include "causeway/kernels/x86/gemm_amx.h"
+#include "causeway/kernels/x86/gemm_skinny.h"
 
 namespace {
 
@@ -139,7 +141,11 @@ void run_gemm(P& p, TaskOrder order = TaskOrder::kForward) {
   }
   for (int64_t task : task_list(gemm_run_tasks(kBlocks, p.batch, p.m, p.n), order)) {
     std::memset(scratch.data(), 0xff, scratch.count());
-    gemm_run(p, task, scratch.data());
+    if constexpr (gemm_is_skinny(kBlocks)) {
+      gemm_skinny_run(p, task, scratch.data());
+    } else {
+      gemm_run(p, task, scratch.data());
+    }
   }
   EXPECT_TRUE(workspace.intact());
   EXPECT_TRUE(scratch.intact());

@@ -16,7 +16,7 @@
 
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/compile/kernel_resources.h"
-#include "causeway/codegen/gpu/gemm_geometry.h"
+#include "causeway/codegen/gpu/gemm_hopper_model.h"
 #include "causeway/device/emulator/emulator_device.h"
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/device/offline/offline_device.h"
@@ -647,85 +647,6 @@ TEST_P(GpuGemm, ResultsDoNotDependOnTheSchedule) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, GpuGemm, testing::ValuesIn(device_specs()), named_by_device);
-
-TEST(GpuGemmPlan, TilesFollowTheSizes) {
-  const GpuArchitecture& a100 = gpu_architecture("sm_80");
-  const GpuGemmChoice large = choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 8192, 4096, 1024);
-  EXPECT_EQ(large.tile.m, 128);
-  EXPECT_EQ(large.splits, 1);
-  EXPECT_EQ(choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 256, 256, 256).tile.m, 64);
-  EXPECT_EQ(choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 8, 4096, 256).tile.m, 16);
-  EXPECT_EQ(choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 4096, 8, 256).tile.n, 16);
-  EXPECT_GT(choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 384, 384, 32768).splits, 1);
-  EXPECT_EQ(choose_gpu_gemm(a100, GemmOperand::kHalf, 1, 384, 384, kUnknownSize).splits, 1);
-}
-
-TEST(GpuGemmPlan, LargeGemmsOfCdnaPingPong) {
-  for (const char* processor : {"gfx90a", "gfx942"}) {
-    const GpuArchitecture& architecture = gpu_architecture(processor);
-    const GpuGemmTile large = choose_gpu_gemm(architecture, GemmOperand::kHalf, 1, 16384, 8192, 1024).tile;
-    EXPECT_TRUE(large.ping_pong) << processor;
-    EXPECT_EQ(gpu_gemm_shared_bytes(large, false, false, 2), architecture.shared_bytes) << processor;
-    EXPECT_FALSE(choose_gpu_gemm(architecture, GemmOperand::kHalf, 1, 512, 512, 512).tile.ping_pong) << processor;
-    EXPECT_FALSE(choose_gpu_gemm(architecture, GemmOperand::kFloat, 1, 16384, 8192, 1024).tile.ping_pong);
-  }
-}
-
-TEST(GpuGemmPlan, SkinnyTilesFollowTheSizes) {
-  const GpuArchitecture &a100 = gpu_architecture("sm_80"), &h200 = gpu_architecture("sm_90a");
-  EXPECT_EQ(choose_skinny_gemm(h200, 1, 1, 4800, 1600), (SkinnyGemmTile{16, 8, 1}));
-  EXPECT_EQ(choose_skinny_gemm(h200, 1, 1, 1600, 1600), (SkinnyGemmTile{16, 16, 1}));
-  EXPECT_EQ(choose_skinny_gemm(h200, 1, 1, 1600, 6400), (SkinnyGemmTile{16, 8, 4}));
-  EXPECT_EQ(choose_skinny_gemm(a100, 1, 1, 1600, 6400), (SkinnyGemmTile{16, 16, 1}));
-  EXPECT_EQ(choose_skinny_gemm(h200, 1, 16, 6400, 1600), (SkinnyGemmTile{32, 8, 1}));
-  // 6,432 is no multiple of 64.
-  EXPECT_EQ(choose_skinny_gemm(h200, 1, 1, 1600, 6432), (SkinnyGemmTile{16, 16, 1}));
-  for (const auto& [m, n, k] :
-       {std::array<int64_t, 3>{1, 1600, 6400}, {16, 1600, 6400}, {16, 50257, 768}, {16, 64, 65536}}) {
-    const SkinnyGemmTile tile = choose_skinny_gemm(h200, 1, m, n, k);
-    EXPECT_LE(skinny_gemm_shared_bytes(tile, static_cast<int>(m), k), kSkinnyGemmBlockBytes)
-        << m << ' ' << n << ' ' << k;
-    EXPECT_GE(skinny_gemm_slots(tile, static_cast<int>(m), k), 1) << m << ' ' << n << ' ' << k;
-  }
-}
-
-TEST(GpuGemmPlan, HopperTilesFollowTheSizes) {
-  const GpuArchitecture& h200 = gpu_architecture("sm_90a");
-  const auto choose = [&](HopperGemmAccumulators sums, int64_t m, int64_t n, int64_t k) {
-    return choose_hopper_gemm(h200, sums, HopperGemmStores::kOther, 1, m, n, k);
-  };
-  const HopperGemmPlan large = choose(HopperGemmAccumulators::kOne, 16384, 4096, 1024);
-  EXPECT_TRUE(large.tile.ping_pong);
-  EXPECT_EQ(large.splits, 1);
-  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 4096, 1024).tile.ping_pong, false);
-  // Of 1,024 columns six tiles of 192 would have an eighth in vain.
-  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 1024, 8192).tile.n, 128);
-  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 3584, 8192).tile.n, 224);
-  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 8192, 8192, 8192).tile.n, 192);
-  EXPECT_EQ(choose(HopperGemmAccumulators::kOne, 16384, 4096, 65536).tile.ping_pong, false);
-  EXPECT_EQ(choose(HopperGemmAccumulators::kOne, 64, 64, 1024).tile.m, 64);
-  EXPECT_GT(choose(HopperGemmAccumulators::kOne, 384, 384, 32768).splits, 1);
-  for (const int64_t m : {20, 100, 700, 5000})
-    for (const int64_t n : {20, 100, 700, 5000})
-      EXPECT_LE(hopper_gemm_shared_bytes(choose(HopperGemmAccumulators::kOne, m, n, 4096).tile), h200.shared_bytes);
-}
-
-TEST(GpuGemmPlan, TilesFitTheirArchitecture) {
-  for (const GpuArchitecture& architecture : gpu_architectures())
-    for (const GemmOperand operand : {GemmOperand::kHalf, GemmOperand::kTf32, GemmOperand::kFloat})
-      for (const int64_t m : {1, 64, 100, 5000})
-        for (const int64_t n : {1, 64, 100, 5000})
-          for (const bool k_major : {false, true}) {
-            const GpuGemmTile tile = choose_gpu_gemm(architecture, operand, 1, m, n, 700).tile;
-            EXPECT_LE(gpu_gemm_shared_bytes(tile, k_major, k_major, operand_bytes(operand)) * tile.blocks_per_unit,
-                      architecture.shared_bytes);
-            // Those of NVIDIA's compute capabilities 8.6 and 8.9, which run sm_80's kernels.
-            if (architecture.processor == "sm_80" && operand != GemmOperand::kHalf)
-              EXPECT_LE(gpu_gemm_shared_bytes(tile, k_major, k_major, operand_bytes(operand)), 99 * 1024);
-            EXPECT_EQ(tile.m % tile.wave_m, 0);
-            EXPECT_EQ(tile.n % tile.wave_n, 0);
-          }
-}
 
 }  // namespace
 }  // namespace causeway::program

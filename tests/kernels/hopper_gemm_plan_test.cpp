@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/gpu/gemm_geometry.h"
+#include "causeway/codegen/gemm_sizes.h"
+#include "causeway/codegen/gpu/gemm_hopper_model.h"
 #include "causeway/device/gpu_architecture.h"
+#include "causeway/kernels/x86/gemm_layout.h"
 
 namespace causeway::codegen {
 namespace {
@@ -39,6 +41,27 @@ TEST(HopperGemmPlan, TilesFitTheirGemm) {
       EXPECT_LT(gemm_ceil_div(slices, plan.splits) * (plan.splits - 1), slices) << "an empty part of " << size;
     }
   }
+}
+
+TEST(HopperGemmPlan, TilesFollowTheSizes) {
+  const GpuArchitecture& h200 = gpu_architecture("sm_90a");
+  const auto choose = [&](HopperGemmAccumulators sums, int64_t m, int64_t n, int64_t k) {
+    return choose_hopper_gemm(h200, sums, HopperGemmStores::kOther, 1, m, n, k);
+  };
+  const HopperGemmPlan large = choose(HopperGemmAccumulators::kOne, 16384, 4096, 1024);
+  EXPECT_TRUE(large.tile.ping_pong);
+  EXPECT_EQ(large.splits, 1);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 4096, 1024).tile.ping_pong, false);
+  // Of 1,024 columns six tiles of 192 would have an eighth in vain.
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 1024, 8192).tile.n, 128);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 16384, 3584, 8192).tile.n, 224);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kPromoted, 8192, 8192, 8192).tile.n, 192);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kOne, 16384, 4096, 65536).tile.ping_pong, false);
+  EXPECT_EQ(choose(HopperGemmAccumulators::kOne, 64, 64, 1024).tile.m, 64);
+  EXPECT_GT(choose(HopperGemmAccumulators::kOne, 384, 384, 32768).splits, 1);
+  for (const int64_t m : {20, 100, 700, 5000})
+    for (const int64_t n : {20, 100, 700, 5000})
+      EXPECT_LE(hopper_gemm_shared_bytes(choose(HopperGemmAccumulators::kOne, m, n, 4096).tile), h200.shared_bytes);
 }
 
 // Few rows have many small tiles, or large ones in one round; sides of 1,600 tiles that they are multiples of.

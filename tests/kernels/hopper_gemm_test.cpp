@@ -12,9 +12,10 @@
 
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/compile/kernel_resources.h"
-#include "causeway/codegen/gpu/gemm_geometry.h"
+#include "causeway/codegen/gpu/gemm_hopper_model.h"
 #include "causeway/kernels/gpu/gemm_layout.h"
 #include "causeway/kernels/types.h"
+#include "causeway/kernels/x86/gemm_layout.h"
 #include "tests/device/device_under_test.h"
 #include "tests/mutation/planted_faults.h"
 

@@ -24,6 +24,7 @@ struct EntryHeader {
 constexpr char kMagic[8] = {'C', 'W', 'K', 'E', 'R', 'N', '0', '1'};
 constexpr std::string_view kEnding = ".kernel";
 constexpr const char* kLimitFile = "limit";
+constexpr int64_t kDefaultLimit = int64_t{2} << 30;
 constexpr int64_t kUnfinished = 3'600'000'000'000;  // ns
 
 EntryHeader header_of(std::string_view image) {

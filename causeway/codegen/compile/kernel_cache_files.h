@@ -20,9 +20,6 @@ struct KernelCacheUsage {
 
 class KernelCacheFiles {
  public:
-  // What the cache may hold unless set_limit() says otherwise; on a small file system, a tenth of it.
-  static constexpr int64_t kDefaultLimit = int64_t{2} << 30;
-
   explicit KernelCacheFiles(PrivateDirectory directory) : directory_(std::move(directory)) {}
 
   const std::filesystem::path& path() const { return directory_.path(); }
@@ -36,7 +33,7 @@ class KernelCacheFiles {
   void remove(const std::string& name) const { directory_.remove_file(name); }
 
   KernelCacheUsage usage() const;
-  // In bytes.
+  // In bytes. Unless set_limit() said otherwise, the program's own, or a tenth of a small file system.
   int64_t limit() const;
   // Keeps the limit beside the entries, for every program that uses them.
   void set_limit(int64_t bytes) const;

@@ -110,17 +110,20 @@ class RangeText {
     const Shape& shape = mask_.shape(tensor);
     if (mask_.node(tensor).op != Op::kInput || mask_.dtype(tensor) != DType::kI32 || shape.size() != indices.size())
       return std::nullopt;
-    std::string conditions, row;
-    for (size_t i = 0; i + 1 < indices.size(); ++i) {
-      conditions += fmt::format("{}is_one_index({}, {})", i == 0 ? "" : " && ", name(indices[i]), size_(shape[i]));
-      row = row.empty() ? name(indices[i]) + ".low"
-                        : fmt::format("({}) * {} + {}.low", row, size_(shape[i]), name(indices[i]));
+    const auto found_from = [&](const std::string& start) {
+      return fmt::format("range_of_elements({}, {}, {})", start, name(indices.back()), size_(shape.back()));
+    };
+    if (indices.size() == 1) return found_from(pointer_(tensor));
+    const auto is_one = [&](size_t i) {
+      return fmt::format("is_one_index({}, {})", name(indices[i]), size_(shape[i]));
+    };
+    std::string conditions = is_one(0), row = name(indices[0]) + ".low";
+    for (size_t i = 1; i + 1 < indices.size(); ++i) {
+      conditions += " && " + is_one(i);
+      row = fmt::format("({}) * {} + {}.low", row, size_(shape[i]), name(indices[i]));
     }
-    const std::string start =
-        row.empty() ? pointer_(tensor) : fmt::format("{} + ({}) * {}", pointer_(tensor), row, size_(shape.back()));
-    const std::string found =
-        fmt::format("range_of_elements({}, {}, {})", start, name(indices.back()), size_(shape.back()));
-    return conditions.empty() ? found : fmt::format("{} ? {} : kAnyInt32", conditions, found);
+    return fmt::format("{} ? {} : kAnyInt32", conditions,
+                       found_from(fmt::format("{} + ({}) * {}", pointer_(tensor), row, size_(shape.back()))));
   }
 
   const Graph& mask_;

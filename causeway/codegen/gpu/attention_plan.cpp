@@ -22,10 +22,9 @@ bool all_in_memory(const GpuAttentionProblem& problem) {
   return std::all_of(problem.rows.begin(), problem.rows.end(), [](const auto& rows) { return rows.has_value(); });
 }
 
-std::vector<bool> what_lies_in_memory(const GpuAttentionProblem& problem, bool by_tma) {
+std::vector<bool> what_lies_in_memory(const GpuAttentionProblem& problem) {
   std::vector<bool> result;
-  for (const std::optional<GpuAttentionRows>& rows : problem.rows)
-    result.push_back(rows && (!by_tma || rows->fits_tma()));
+  for (const std::optional<GpuAttentionRows>& rows : problem.rows) result.push_back(rows.has_value());
   return result;
 }
 
@@ -187,7 +186,6 @@ void plan_forward(const GpuAttentionProblem& problem, const GpuArchitecture& arc
                          (problem.batch * problem.query_heads).constant() <= architecture.parallel_units;
   } else if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
     plan.loads_by_tma = true;
-    plan.in_memory = what_lies_in_memory(problem, true);
     plan.tile = plan.computes_operands() ? schedule->forward_computing
                 : problem.has_score      ? schedule->forward_with_score
                                          : schedule->forward;
@@ -198,11 +196,8 @@ void plan_forward(const GpuAttentionProblem& problem, const GpuArchitecture& arc
 
 void plan_gradient(const GpuAttentionProblem& problem, const GpuArchitecture& architecture, GpuAttentionPlan& plan) {
   if (const HopperAttentionSchedule* schedule = hopper_schedule(problem, architecture)) {
-    const std::vector<bool> in_memory = what_lies_in_memory(problem, true);
-    const bool computes = std::find(in_memory.begin(), in_memory.end(), false) != in_memory.end();
-    if (const auto tile = hopper_gradient_tile(*schedule, problem, computes)) {
+    if (const auto tile = hopper_gradient_tile(*schedule, problem, plan.computes_operands())) {
       plan.loads_by_tma = true;
-      plan.in_memory = in_memory;
       plan.tile = *tile;
       return;
     }
@@ -258,7 +253,7 @@ GpuAttentionPlan plan_attention(const GpuAttentionProblem& problem, const GpuArc
   CAUSEWAY_CHECK(problem.rows.size() == (problem.gradients ? 4u : 3u), "attention has {} operands",
                  problem.rows.size());
   GpuAttentionPlan plan;
-  plan.in_memory = what_lies_in_memory(problem, false);
+  plan.in_memory = what_lies_in_memory(problem);
   if (problem.gradients) {
     plan_gradient(problem, architecture, plan);
   } else {

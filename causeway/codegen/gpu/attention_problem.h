@@ -19,9 +19,6 @@ struct GpuAttentionRows {
   std::array<Dim, 3> strides;  // by sequence, head, position
   Shape shape;                 // [B, T, H, D]
   int64_t element_bytes = 2;
-
-  // Whether TMA loads them: it repeats nothing.
-  bool fits_tma() const;
 };
 
 // Which gradients a kernel is to compute.

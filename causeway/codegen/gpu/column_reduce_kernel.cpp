@@ -9,9 +9,6 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int kUnrolledSteps = 4;
-constexpr int kGroupedSteps = 2;  // of a thread that stores elements, whose loads all come before their stores
-
 class GpuColumnReduceWriter : public KernelWriter {
  public:
   explicit GpuColumnReduceWriter(const KernelInputs& inputs)
@@ -46,7 +43,7 @@ class GpuColumnReduceWriter : public KernelWriter {
       const DType dtype = graph_.dtype(element);
       const std::string name = emitter.define(element, position).name;
       group_arrays_ +=
-          fmt::format("{0} v{1}[{2}][{3}];\n{0}* to{1}[{2}];\n", storage_type(dtype), i, kGroupedSteps, plan_.lanes);
+          fmt::format("{0} v{1}[{2}][{3}];\n{0}* to{1}[{2}];\n", storage_type(dtype), i, plan_.grouped, plan_.lanes);
       updates += fmt::format("v{}[group][{}] = {};\n", i, lane_name(), to_storage(dtype, name));
       Index first = *position.linear;
       std::erase_if(first.terms, [&](const Index::Term& term) { return term.variable == plan_.lane_variable(); });
@@ -126,7 +123,7 @@ class GpuColumnReduceWriter : public KernelWriter {
       parts.push_back({graph_.node(value).op, graph_.dtype(value), out[i]});
     }
     const std::string finish_body =
-        plan_.parts > 1 ? open_workspace + gpu_add_parts({}, index_type_, count, plan_.parts, parts) : "";
+        plan_.parts > 1 ? open_workspace + gpu_add_parts(plan_.finish, index_type_, count, plan_.parts, parts) : "";
     std::string source = "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
                          gpu_kernel("kernel", kLoopThreads, plan_.blocks_per_unit) + prologue() + body + "}\n";
     if (plan_.parts > 1) source += gpu_kernel("kernel_finish", kLoopThreads) + prologue() + finish_body + "}\n";
@@ -142,7 +139,7 @@ class GpuColumnReduceWriter : public KernelWriter {
       return fmt::format(
                  "#pragma clang loop unroll_count({2})\n"
                  "for ({0} step = part * part_steps + y; step < last; step += {1}) {{\n",
-                 index_type_, plan_.block_rows, kUnrolledSteps) +
+                 index_type_, plan_.block_rows, plan_.unrolled) +
              variables + step + "}\n";
     // A store may overwrite what is loaded after it for all the compiler knows.
     return fmt::format(
@@ -150,12 +147,12 @@ class GpuColumnReduceWriter : public KernelWriter {
                "#pragma clang loop unroll(full)\nfor (int group = 0; group < {3}; ++group) {{\n"
                "const bool counts = first + group * {4} < last;\n"
                "const {0} step = counts ? first + group * {4} : last - 1;\n",
-               index_type_, plan_.block_rows * kGroupedSteps, group_arrays_, kGroupedSteps, plan_.block_rows) +
+               index_type_, plan_.block_rows * plan_.grouped, group_arrays_, plan_.grouped, plan_.block_rows) +
            variables + step +
            fmt::format(
                "}}\nif (vector < {0}) {{\n#pragma clang loop unroll(full)\n"
                "for (int group = 0; group < {1}; ++group) {{\nif (first + group * {2} >= last) break;\n{3}}}\n}}\n",
-               vectors, kGroupedSteps, plan_.block_rows, stores_) +
+               vectors, plan_.grouped, plan_.block_rows, stores_) +
            "}\n";
   }
 
@@ -169,12 +166,13 @@ class GpuColumnReduceWriter : public KernelWriter {
     if (plan_.parts == 1) return;
     const Dim results = plan_.outer * plan_.inner;
     kernel.phases.push_back(
-        gpu_phase("kernel_finish", kLoopThreads, plan_.finish_shared_bytes, [results](const SymbolBindings& bindings) {
-          return divide_up(results.evaluate(bindings), GpuPartsLaunch{}.neighbours);
-        }));
-    kernel.workspace_bytes = [results, bytes = plan_.accumulator_bytes,
-                              parts = plan_.parts * static_cast<int64_t>(plan_.reductions.size())](
-                                 const SymbolBindings& bindings) { return parts * results.evaluate(bindings) * bytes; };
+        gpu_phase("kernel_finish", kLoopThreads, plan_.finish_shared_bytes,
+                  [results, neighbours = int64_t{plan_.finish.neighbours}](const SymbolBindings& bindings) {
+                    return divide_up(results.evaluate(bindings), neighbours);
+                  }));
+    kernel.workspace_bytes = [bytes = plan_.workspace_bytes](const SymbolBindings& bindings) {
+      return bytes.evaluate(bindings);
+    };
   }
 
   const GpuColumnReducePlan plan_;

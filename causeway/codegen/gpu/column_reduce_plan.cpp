@@ -119,7 +119,10 @@ class ColumnReducePlanner : public ReadContext {
       plan_.accumulator_bytes = std::max(plan_.accumulator_bytes, bytes);
     }
     if (plan_.block_rows > 1) plan_.shared_bytes = kLoopThreads * plan_.lanes * plan_.accumulator_bytes;
-    if (plan_.parts > 1) plan_.finish_shared_bytes = kLoopThreads * plan_.accumulator_bytes;
+    if (plan_.parts == 1) return;
+    plan_.finish_shared_bytes = kLoopThreads * plan_.accumulator_bytes;
+    plan_.workspace_bytes = plan_.outer * plan_.inner *
+                            Dim(plan_.parts * static_cast<int64_t>(plan_.reductions.size()) * plan_.accumulator_bytes);
   }
 
   const Graph& graph_;

@@ -9,6 +9,7 @@
 
 #include "causeway/codegen/expressions/element_walk.h"
 #include "causeway/codegen/expressions/loop_plan.h"
+#include "causeway/codegen/gpu/loops.h"
 #include "causeway/codegen/kernel_writers.h"
 
 namespace causeway::codegen {
@@ -29,7 +30,14 @@ struct GpuColumnReducePlan {
   int64_t parts = 1;                       // of a reduction; more than one are added up by a second launch
   int blocks_per_unit = 1;                 // at a time on a multiprocessor
   int accumulator_bytes = 1;
-  int shared_bytes = 0, finish_shared_bytes = 0;
+  // Steps of a thread that are written side by side; of one that stores elements, whose loads all come before their
+  // stores.
+  int unrolled = 4, grouped = 2;
+  int shared_bytes = 0;
+  // Of the second launch, and of what it adds up.
+  GpuPartsLaunch finish;
+  int finish_shared_bytes = 0;
+  Dim workspace_bytes{0};
 
   int lane_variable() const { return static_cast<int>(axes.size()) - 1; }
 };

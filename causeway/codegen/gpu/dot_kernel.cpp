@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "causeway/codegen/gpu/gemm_epilogue_writer.h"
-#include "causeway/codegen/gpu/gemm_launch.h"
-#include "causeway/codegen/gpu/gemm_tensor_maps.h"
+#include "causeway/codegen/gpu/gemm_mainloop.h"
 #include "causeway/codegen/gpu/loops.h"
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/graph/op.h"
@@ -14,7 +13,7 @@ namespace causeway::codegen {
 namespace {
 
 // What is multiplied, as kernel text has it.
-std::string operand_type(const GpuGemmMainloop& mainloop) {
+std::string operand_type(const GpuGemmMainloopPlan& mainloop) {
   switch (mainloop.type) {
     case GpuGemmType::kBF16:
       return "bf16";
@@ -52,8 +51,8 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
     nest_.find_operands();
     check_no_obstacle(nest_.obstacle());
     if (computes_rows()) {
-      row_function_ = find_rows();
-      CAUSEWAY_CHECK(row_function_, "a GEMM cannot compute the rows of its operand");
+      own_rows_ = find_rows();
+      CAUSEWAY_CHECK(own_rows_, "a GEMM cannot compute the rows of its operand");
     }
     GpuGemmProblem problem = find_problem();
     if (problem.a.value != node.inputs[0] && !computes_rows()) pointer(problem.a.value);
@@ -80,30 +79,16 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
   }
 
  private:
-  // Without its epilogue.
   GpuGemmProblem find_problem() const {
-    const Node& node = graph_.node(request_.members.front());
-    const auto& [batch_shape, batch, m, n, k] = nest_.sizes();
-    GpuGemmProblem problem;
-    problem.type = gpu_gemm_type(graph_.dtype(node.inputs[0]));
-    problem.batch = batch;
-    problem.m = m;
-    problem.n = n;
-    problem.k = k;
-    problem.a = nest_.a();
-    problem.b = nest_.b();
-    if (node.op == Op::kScaledDot)
-      problem.scales = graph_.shape(node.inputs[3])[1] == n ? GpuGemmScales::kOfColumns : GpuGemmScales::kOfBlocks;
-    problem.rounds_to_tf32 = node.attributes.tf32;
-    problem.fixed_order = request_.fixed_order;
-    problem.b_never_changes = never_changes(problem.b.value);
-    problem.threads_of_rows = row_function_ ? row_function_->threads : 0;
+    GpuGemmProblem problem = nest_.problem();
+    problem.threads_of_rows = own_rows_ ? own_rows_->function.threads : 0;
     return problem;
   }
 
   GeneratedKernel write(const GpuGemmProblem& problem, const GpuGemmPlan& plan, const std::string& epilogue) {
-    const GpuGemmMainloop& mainloop = plan.mainloop;
-    const GpuGemmLaunch launch = launch_gemm(problem, plan, target_.architecture());
+    const GpuGemmMainloopPlan& mainloop = plan.mainloop;
+    const GpuGemmMainloop& kind = *mainloop.kind;
+    const GpuGemmLaunch launch = kind.launch(problem, plan, target_.architecture());
     std::string members, initialisation;
     declare_size("batch", problem.batch, members, initialisation);
     declare_size("m", mainloop.a.lines, members, initialisation);
@@ -126,27 +111,26 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
     const std::string text = fmt::format("struct Problem {{\nusing Operand = {};\n", operand_type(mainloop)) +
                              operands + problem_members(members, initialisation) + epilogue + sent_text(problem, plan) +
                              "};\n";
-    if (row_function_)
-      arguments_.insert(arguments_.end(), row_function_->arguments.begin(), row_function_->arguments.end());
-    std::string source = fmt::format("#include \"{}\"\nnamespace {{\n", launch.include) + text + "}\n" +
-                         (row_function_ ? row_function_->text : "") +
+    if (own_rows_)
+      arguments_.insert(arguments_.end(), own_rows_->function.arguments.begin(), own_rows_->function.arguments.end());
+    std::string source = fmt::format("#include \"{}\"\nnamespace {{\n", kind.header) + text + "}\n" +
+                         (own_rows_ ? own_rows_->function.text : "") +
                          gpu_kernel(launch.run.function, launch.run.threads, launch.blocks_per_unit, launch.tensor_maps,
                                     launch.begins_early) +
                          "const Problem problem(buffers, sizes);\n" + call + "\n}\n";
     if (launch.combine)
-      source +=
-          gpu_kernel(launch.combine->function, launch.combine->threads, 1, launch.tensor_maps) +
-          fmt::format("const Problem problem(buffers, sizes);\n{}(problem, task);\n}}\n", launch.combine_function);
+      source += gpu_kernel(launch.combine->function, launch.combine->threads, 1, launch.tensor_maps) +
+                fmt::format("const Problem problem(buffers, sizes);\n{}(problem, task);\n}}\n", kind.combine);
     GeneratedKernel kernel = finish(std::move(source));
     kernel.phases.push_back(launch.run);
     if (launch.combine) kernel.phases.push_back(*launch.combine);
     kernel.workspace_bytes = launch.workspace_bytes;
-    if (mainloop.hopper() != nullptr) {
+    if (kind.tensor_maps != nullptr) {
       std::vector<int> at_result;
       if (plan.epilogue.stores_by_tma)
         for (const Value value : this->at_result()) at_result.push_back(argument(value));
       kernel.tensor_maps =
-          gemm_tensor_maps(problem, plan, argument(mainloop.a.value), argument(mainloop.b.value), at_result);
+          kind.tensor_maps(problem, plan, argument(mainloop.a.value), argument(mainloop.b.value), at_result);
     }
     return kernel;
   }
@@ -161,12 +145,8 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
 
   // The Problem's members that say how it is computed.
   static std::string plan_text(const GpuGemmPlan& plan) {
-    const std::string tile =
-        std::visit([](const auto& tile_of_kind) { return gemm_tile_text(tile_of_kind); }, plan.mainloop.tile);
-    std::string text = fmt::format("static constexpr int kStoreLanes = {};\n{}\n", plan.epilogue.store_lanes, tile);
-    if (plan.mainloop.hopper() != nullptr)
-      text += fmt::format("static constexpr int kWholeTiles = {};\n", plan.scheduler.whole_tiles);
-    return text + fmt::format("static constexpr int kSplits = {};\n", plan.scheduler.splits);
+    return fmt::format("static constexpr int kStoreLanes = {};\n{}static constexpr int kSplits = {};\n",
+                       plan.epilogue.store_lanes, plan.mainloop.kind->members(plan), plan.scheduler.splits);
   }
 
   static std::string sent_text(const GpuGemmProblem& problem, const GpuGemmPlan& plan) {
@@ -176,51 +156,41 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
                        stored.size());
   }
 
-  // The statement that runs the mainloop. Appends the argument that it takes.
+  // The statement that runs the mainloop. Appends the argument that tasks are counted with.
   std::string call_text(const GpuGemmPlan& plan) {
-    const GpuGemmMainloop& mainloop = plan.mainloop;
-    if (mainloop.hopper() != nullptr) return fmt::format("hopper_gemm_run(problem, maps, {});", task_counter());
-    if (mainloop.skinny() != nullptr)
-      return row_function_
-                 ? fmt::format("skinny_gemm_run(problem, task, [&] {{ compute_rows(buffers + {}, sizes); }});",
-                               arguments_.size())
-                 : "skinny_gemm_run(problem, task, [] {});";
-    return mainloop.portable()->ping_pong ? "cdna_gemm_run(problem, task);" : "gemm_run(problem, task);";
+    const GpuGemmMainloop& kind = *plan.mainloop.kind;
+    const std::string maps = kind.tensor_maps != nullptr ? ", maps" : "";
+    const std::string task = plan.scheduler.persistent ? task_counter() : "task";
+    const std::string rows = kind.own_rows == nullptr ? ""
+                             : own_rows_
+                                 ? fmt::format(", [&] {{ compute_rows(buffers + {}, sizes); }}", arguments_.size())
+                                 : ", [] {}";
+    return fmt::format("{}(problem{}, {}{});", kind.run, maps, task, rows);
   }
 
   bool computes_rows() const { return !request_.row_members.empty(); }
 
-  // Where a few short rows lie one after the other, each block can compute them sooner than a launch of its own.
-  std::optional<GpuRowFunction> find_rows() const {
-    constexpr int64_t kMostRows = 2;
+  // What every block computes of A before its tile.
+  struct OwnRows {
+    GpuRowFunction function;
+    int shared_offset;
+  };
+  std::optional<OwnRows> find_rows() const {
     const GpuGemmProblem problem = find_problem();
-    const GpuGemmOperand& a = problem.a;
+    const Value a = problem.a.value;
     const bool is_row_member =
-        std::find(request_.row_members.begin(), request_.row_members.end(), a.value) != request_.row_members.end();
-    if (!is_row_member || !problem.batch.is_constant(1) || !serves_skinny_gemm(problem, target_.architecture()) ||
-        problem.m.constant() > kMostRows || !a.offset.is_constant(0) ||
-        !(problem.m.is_constant(1) || a.stride == problem.k) ||
-        !(element_count(graph_.shape(a.value)) == problem.m * problem.k))
-      return std::nullopt;
-    const int64_t bytes = skinny_gemm_row_bytes(static_cast<int>(problem.m.constant()), problem.k.constant());
-    if (bytes > kSkinnyGemmMostRowBytes) return std::nullopt;
+        std::find(request_.row_members.begin(), request_.row_members.end(), a) != request_.row_members.end();
+    const std::optional<GpuGemmOwnRows> rows = plan_own_rows(problem, target_.architecture());
+    if (!is_row_member || !rows || !(element_count(graph_.shape(a)) == problem.m * problem.k)) return std::nullopt;
     KernelRequest loop;
     loop.members = request_.row_members;
-    for (const Value member : loop.members) loop.stored.push_back(member == a.value);
+    for (const Value member : loop.members) loop.stored.push_back(member == a);
     loop.rows = request_.rows;
     loop.columns = request_.columns;
     std::optional<GpuRowFunction> function =
-        write_gpu_row_function({graph_, materialized_, loop, target_}, a.value, kSkinnyGemmSumsOfRows);
-    const int most_threads = kSkinnyGemmWavesPerUnit / 2 * target_.architecture().wave_width;
-    if (!function || !function->sizes.empty() || function->threads > most_threads) return std::nullopt;
-    return function;
-  }
-
-  // Whether it is the program's from its beginning to its end.
-  bool never_changes(Value value) const {
-    return graph_.node(value).op == Op::kInput &&
-           std::none_of(graph_.assignments.begin(), graph_.assignments.end(),
-                        [&](const Assignment& assignment) { return assignment.target == value; });
+        write_gpu_row_function({graph_, materialized_, loop, target_}, a, rows->shared_offset);
+    if (!function || !function->sizes.empty() || function->threads > rows->most_threads) return std::nullopt;
+    return OwnRows{std::move(*function), rows->shared_offset};
   }
 
   // Of an operand's blocks, as gemm.h asks for them.
@@ -237,7 +207,7 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
   }
 
   std::string operand_struct(const std::string& type, const std::string& name, const GpuGemmOperand& operand,
-                             const GpuGemmMainloop& mainloop, std::string& initialisation) {
+                             const GpuGemmMainloopPlan& mainloop, std::string& initialisation) {
     const std::string element = is_reinterpreted(mainloop.type) ? operand_type(mainloop) : storage_type(operand.dtype);
     std::string members, body, coordinates;
     const auto declare = [&](const std::string& member, const Dim& value) {
@@ -255,8 +225,8 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
     // As an argument, so that the parts of one tensor share a kernel.
     const std::string offset = operand.offset.is_constant(0) ? "" : " + " + size_argument(operand.offset);
     const std::string data =
-        &operand == &mainloop.a && computes_rows()
-            ? fmt::format("reinterpret_cast<const {}*>(shared_memory() + {})", element, kSkinnyGemmSumsOfRows)
+        &operand == &mainloop.a && own_rows_
+            ? fmt::format("reinterpret_cast<const {}*>(shared_memory() + {})", element, own_rows_->shared_offset)
         : is_reinterpreted(mainloop.type)
             ? fmt::format("reinterpret_cast<const {}*>({})", element, pointer(operand.value))
             : pointer(operand.value);
@@ -277,7 +247,7 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
     std::string functions =
         fmt::format("CAUSEWAY_INLINE int64_t batch_offset(int64_t batch_index) const {{ return {}; }}\n",
                     body.empty() ? "0" : body);
-    if (mainloop.hopper() != nullptr) {
+    if (mainloop.kind->tensor_maps != nullptr) {
       const std::string parameters =
           "(void* shared, const TensorMapBytes* map, Mbarrier* barrier, int contiguous, int other, "
           "int64_t batch_index";
@@ -291,7 +261,7 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
     return fmt::format("struct {} {{\n{}{}}};\n{} {};\n", type, members, functions, type, name);
   }
 
-  std::optional<GpuRowFunction> row_function_;  // computes A
+  std::optional<OwnRows> own_rows_;
 };
 
 }  // namespace

@@ -66,7 +66,7 @@ std::string GpuGemmEpilogueWriter::fetch_function(const std::string& type, const
   return fmt::format(
       "struct {0} {{\nstatic constexpr int kTensors = {1};\n{2}}};\ntemplate <int kCount>\n"
       "CAUSEWAY_INLINE void {3}{0}& to) const {{\n{4}}}\n",
-      type, fetches.size(), members, signature, loads.empty() ? "" : element_loop(loads, true));
+      type, fetches.size(), members, signature, fetches.empty() ? "" : element_loop(loads, true));
 }
 
 std::string GpuGemmEpilogueWriter::fetch_row_function(ExpressionEmitter& addresses) {
@@ -131,7 +131,8 @@ std::string GpuGemmEpilogueWriter::epilogue() {
   const bool knows_column = emitter.has_written(nest_.column_variable());
   const bool computes_floats =
       std::all_of(stored.begin(), stored.end(), [&](const Stored& one) { return is_float(graph_.dtype(one.member)); });
-  if (!stored.empty() && !emitter.has_written_variables() && computes_floats) {
+  const bool finishes = !stored.empty() && !emitter.has_written_variables() && computes_floats;
+  if (finishes) {
     keep.clear();
     for (const Stored& one : stored) {
       keep += fmt::format("{}[e] = {};\n", one.array,
@@ -144,11 +145,11 @@ std::string GpuGemmEpilogueWriter::epilogue() {
     compute.clear();
   }
   const std::string fetches = fetch_functions(addresses);
-  if (!fetched_row_.empty() || !finish.empty()) arrays = "FetchedRow row;\nfetch_row(m_index, row);\n" + arrays;
+  if (!fetched_row_.empty() || finishes) arrays = "FetchedRow row;\nfetch_row(m_index, row);\n" + arrays;
   return fetches + finish +
          "template <int kCount>\nCAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_first, "
          "const float (&values)[kCount], const Fetched& fetched, const FetchedColumns& columns) const {\n" +
-         arrays + element_loop(compute + keep, knows_column) + element_loop(stores, !stores.empty()) + "}\n";
+         arrays + element_loop(compute + keep, knows_column) + element_loop(stores, !stored.empty()) + "}\n";
 }
 
 }  // namespace causeway::codegen

@@ -3,22 +3,19 @@
 #include <algorithm>
 
 #include "causeway/codegen/expressions/expression_emitter.h"
+#include "causeway/codegen/gpu/gemm_plan.h"
 #include "causeway/graph/op.h"
 
 namespace causeway::codegen {
-namespace {
-
-bool divisible(const Dim& size, int64_t by) { return size.divide_exactly(by).has_value(); }
-
-}  // namespace
 
 void GpuGemmNest::find_operands() {
   const Node& node = graph_.node(request_.members.front());
   a_ = find_operand(node.inputs[0], sizes_.m, !node.attributes.transpose_a);
   b_ = find_operand(node.inputs[1], sizes_.n, node.attributes.transpose_b || node.op == Op::kScaledDot);
-  // Matrix instructions want 8-bit operands along k, those of warpgroups a second one of f32 too: others are copied.
-  if (lies_across_k(a_, node.inputs[0])) find(Obstacle::Kind::kOperandAcrossK, node.inputs[0]);
-  if (lies_across_k(b_, node.inputs[1])) find(Obstacle::Kind::kOperandAcrossK, node.inputs[1]);
+  if (obstacle()) return;
+  const GpuGemmProblem problem = this->problem();
+  if (gains_from_copy(problem, problem.a, architecture_)) find(Obstacle::Kind::kOperandAcrossK, node.inputs[0]);
+  if (gains_from_copy(problem, problem.b, architecture_)) find(Obstacle::Kind::kOperandAcrossK, node.inputs[1]);
 }
 
 GpuGemmOperand GpuGemmNest::find_operand(Value operand, const Dim& lines, bool k_last) {
@@ -34,6 +31,7 @@ GpuGemmOperand GpuGemmNest::find_operand(Value operand, const Dim& lines, bool k
     }
     found.value = node.inputs[0];
   }
+  found.is_view = found.value != operand;
   const Shape& batch_shape = sizes_.batch_shape;
   const int first = static_cast<int>(variables_.size());
   for (const Dim& extent : batch_shape) parameter("batch_index", extent);
@@ -91,34 +89,29 @@ GpuGemmOperand GpuGemmNest::find_operand(Value operand, const Dim& lines, bool k
   return found;
 }
 
-bool GpuGemmNest::lies_across_k(const GpuGemmOperand& operand, Value value) const {
-  if (operand.contiguous_in_k || operand.value == value || is_skinny_gemm_side(sizes_.m) ||
-      is_skinny_gemm_side(sizes_.n))
-    return false;
-  if (operand.element_bytes == 1) return architecture_.has_f8_matrix && divisible(operand.k, 16);
-  return !serves_as_it_lies(operand) && gains_from_copies();
-}
-
-// Whether warpgroup instructions multiply an operand of f32: A may be in registers.
-bool GpuGemmNest::serves_as_it_lies(const GpuGemmOperand& operand) const {
-  return (operand.contiguous_in_k || &operand == &a_) && operand.fits_tma();
-}
-
-// Whether operands are rounded to tf32 and warpgroups multiply them once those that they do not take lie along k, so
-// much faster than waves do (five times) that copies are worth their time: of two million elements one takes 5
-// microseconds, of few as long as a launch.
-bool GpuGemmNest::gains_from_copies() const {
-  constexpr int64_t kLeastOtherLines = 256, kLeastMultiplyAdds = int64_t{1} << 28;
+GpuGemmProblem GpuGemmNest::problem() const {
   const Node& node = graph_.node(request_.members.front());
-  if (!node.attributes.tf32 || !architecture_.has_warpgroup_matrix || request_.fixed_order) return false;
-  const auto is_less = [](const Dim& size, int64_t least) { return size.is_constant() && size.constant() < least; };
-  const auto may_be_multiplied = [&](const GpuGemmOperand& operand, Value value, const Dim& other_lines) {
-    return serves_as_it_lies(operand) ||
-           (!operand.contiguous_in_k && operand.value != value && !is_less(other_lines, kLeastOtherLines));
-  };
-  return sizes_.k.is_constant() && divisible(sizes_.k, 4) && may_be_multiplied(a_, node.inputs[0], sizes_.n) &&
-         may_be_multiplied(b_, node.inputs[1], sizes_.m) &&
-         !is_less(sizes_.batch * sizes_.m * sizes_.n * sizes_.k, kLeastMultiplyAdds);
+  GpuGemmProblem problem;
+  problem.type = gpu_gemm_type(graph_.dtype(node.inputs[0]));
+  problem.batch = sizes_.batch;
+  problem.m = sizes_.m;
+  problem.n = sizes_.n;
+  problem.k = sizes_.k;
+  problem.a = a_;
+  problem.b = b_;
+  if (node.op == Op::kScaledDot)
+    problem.scales = graph_.shape(node.inputs[3])[1] == sizes_.n ? GpuGemmScales::kOfColumns : GpuGemmScales::kOfBlocks;
+  problem.rounds_to_tf32 = node.attributes.tf32;
+  problem.fixed_order = request_.fixed_order;
+  problem.b_never_changes = never_changes(b_.value);
+  return problem;
+}
+
+// Whether it is the program's from its beginning to its end.
+bool GpuGemmNest::never_changes(Value value) const {
+  return graph_.node(value).op == Op::kInput &&
+         std::none_of(graph_.assignments.begin(), graph_.assignments.end(),
+                      [&](const Assignment& assignment) { return assignment.target == value; });
 }
 
 }  // namespace causeway::codegen

@@ -13,14 +13,12 @@ class GpuGemmNest : public GemmNest {
 
   // An operand that is computed, or whose index is not such a sum, is an obstacle: stored, it is.
   void find_operands();
-  const GpuGemmOperand& a() const { return a_; }
-  const GpuGemmOperand& b() const { return b_; }
+  // Once they are found: without its epilogue.
+  GpuGemmProblem problem() const;
 
  private:
   GpuGemmOperand find_operand(Value operand, const Dim& lines, bool k_last);
-  bool lies_across_k(const GpuGemmOperand& operand, Value value) const;
-  bool serves_as_it_lies(const GpuGemmOperand& operand) const;
-  bool gains_from_copies() const;
+  bool never_changes(Value value) const;
 
   const GpuArchitecture& architecture_;
   GpuGemmOperand a_, b_;

@@ -35,11 +35,14 @@ struct GpuGemmOperand {
   std::vector<BatchDimension> batch;  // the fastest last; none of extent 1
   bool aligned = false;               // to 16 bytes, as gemm.h asks
   Dim lines, k;
+  bool is_view = false;  // of a tensor that lies otherwise: its copy would be contiguous in k
 
   // Whether offset, strides and the contiguous extent are multiples of so many elements.
   bool is_multiple(int64_t elements) const;
   // Whether Hopper's TMA loads slices of the K dimension from where it lies.
   bool fits_tma() const;
+  // The operand in elements of two neighbours along k.
+  GpuGemmOperand in_pairs() const;
 };
 
 // Scales of blocks of 128 of k (scaled_dot): none; of B's by 128 columns that share one; or by column.
@@ -64,6 +67,11 @@ struct GpuGemmProblem {
   bool b_never_changes = false;  // while the program runs: the kernel may read it before earlier launches have ended
   int threads_of_rows = 0;       // of blocks that compute the rows of A themselves; 0: A is in memory
   GpuGemmEpilogue epilogue;
+
+  // Whether there are so few rows or columns.
+  bool is_skinny() const;
+  // Whether both operands are of 8 bits and may be multiplied in pairs along k.
+  bool may_multiply_pairs() const;
 };
 
 // Rows or columns so few that a GEMM has kernels of its own, which leave most of a matrix instruction unused.

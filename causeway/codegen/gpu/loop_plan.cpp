@@ -40,6 +40,7 @@ constexpr size_t kManyArguments = 16;  // pointers to so many leave fewer regist
 constexpr int64_t kFewRows = 64;
 constexpr int kWidestRowSumTeam = 256;  // wider ones leave a multiprocessor a row or two at a time
 constexpr int kMostRowSumLanes = 4;     // more would leave more sums to each of fewer threads
+constexpr GpuPartsLaunch kFinishOfRowSums = {.neighbours = 8, .unrolled = 8};  // there are many parts
 // Half a wave's threads side by side along what is read, and pairs of vectors along what is written, fill whole sectors
 // of memory.
 constexpr int64_t kTile = 16;
@@ -374,7 +375,11 @@ class GpuLoopPlanner : private GpuLoopNest {
     plan_.barrier_before_stores = plan_.stores_of_rows() && request_.rows.is_constant(1) && plan_.form == Form::kRows;
     plan_.shared_bytes =
         (team > GpuLoopPlan::kWaveTeam ? GpuLoopPlan::kSumsSharedBytes : 0) + static_cast<int>(in_shared_bytes_);
-    if (plan_.form == Form::kRowParts) plan_.finish_shared_bytes = GpuLoopPlan::kSumsSharedBytes;
+    if (plan_.form == Form::kRowParts) {
+      plan_.finish_shared_bytes = GpuLoopPlan::kSumsSharedBytes;
+      plan_.workspace_bytes = static_cast<int64_t>(plan_.reductions.size()) * request_.rows.constant() * plan_.parts *
+                              GpuLoopPlan::kPartialBytes;
+    }
     if (plan_.form == Form::kRowSums && !obstacle_) describe_row_sums();
   }
 
@@ -399,6 +404,9 @@ class GpuLoopPlanner : private GpuLoopNest {
       plan_.shared_bytes =
           std::max(plan_.shared_bytes, static_cast<int>(plan_.threads * elements * GpuLoopPlan::kRowSumBytes));
     plan_.finish_shared_bytes = kLoopThreads * GpuLoopPlan::kRowSumBytes;
+    plan_.finish = kFinishOfRowSums;
+    plan_.workspace_bytes = static_cast<int64_t>(plan_.row_sums.size()) * plan_.row_sum_blocks *
+                            request_.columns.constant() * GpuLoopPlan::kRowSumBytes;
   }
 
   const KernelInputs inputs_;

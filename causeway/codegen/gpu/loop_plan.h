@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "causeway/codegen/expressions/loop_plan.h"
+#include "causeway/codegen/gpu/loops.h"
 #include "causeway/codegen/kernel_writers.h"
 
 namespace causeway::codegen {
@@ -21,6 +22,7 @@ struct GpuLoopPlan : LoopPlan {
   static constexpr int kSumsSharedBytes = 256;  // for the sums of a block's waves
   static constexpr int kCopiedBytes = 16;       // from memory to shared memory, at a time
   static constexpr int kRowSumBytes = 4;        // of a sum over rows
+  static constexpr int kPartialBytes = 8;       // of the sum of a part of a row
 
   // What blocks are.
   enum class Form {
@@ -103,7 +105,11 @@ struct GpuLoopPlan : LoopPlan {
   int blocks_per_unit = 1;                   // of these, at a time on a multiprocessor
   size_t arguments = 0;                      // pointers to tensors and the workspace
   std::optional<int64_t> rows_to_next_load;  // of a block's next row, which is fetched to the second-level cache
-  int finish_shared_bytes = 0;               // of the second launch
+
+  // Where a second launch adds up.
+  int finish_shared_bytes = 0;
+  int64_t workspace_bytes = 0;  // of what it adds up
+  GpuPartsLaunch finish;        // of sums over rows
 
   bool stores_of_rows() const { return stores(LoopRole::kRow) || stores(LoopRole::kReduction); }
   int rows_per_block() const { return threads / team; }

@@ -163,7 +163,7 @@ std::string GpuLoopWriter::reduced(size_t position) const {
 // The partial results of the i-th sum: one for each row and part.
 std::string GpuLoopWriter::partials(size_t position, size_t i) const {
   return fmt::format("reinterpret_cast<{}*>(workspace + {})", accumulator(position).type(),
-                     static_cast<int64_t>(i) * request_.rows.constant() * plan_.parts * kPartialBytes);
+                     static_cast<int64_t>(i) * request_.rows.constant() * plan_.parts * GpuLoopPlan::kPartialBytes);
 }
 
 // --- Vectors.

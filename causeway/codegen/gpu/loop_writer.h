@@ -66,7 +66,6 @@ class GpuLoopWriter : public LoopWriter<GpuLoopPlan, GpuLoopNest> {
   std::string source(const std::string& name, int threads, const std::string& body, int blocks_per_unit = 1);
   std::string kernel_text(const std::string& name, int threads, const std::string& body, int blocks_per_unit = 1);
 
-  static constexpr int64_t kPartialBytes = 8;  // of the sum of a part of a row
   static constexpr const char* kIncludes =
       "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n";
 

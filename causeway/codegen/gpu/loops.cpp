@@ -86,7 +86,6 @@ std::string GpuAccumulator::result(const std::string& value) const { return roun
 
 std::string gpu_add_parts(const GpuPartsLaunch& launch, const std::string& index_type, const std::string& count,
                           int64_t parts, const std::vector<GpuPartsOfSum>& sums) {
-  constexpr int64_t kMostSteps = 16;
   const int width = launch.neighbours, rows = kLoopThreads / width;
   std::string body = fmt::format(
       "const {0} place = static_cast<{0}>(task) * {2} + thread_index() % {2};\n"
@@ -110,8 +109,8 @@ std::string gpu_add_parts(const GpuPartsLaunch& launch, const std::string& index
   body += fmt::format(
       "#pragma clang loop {}\nfor (int step = 0; step < {}; ++step) {{\n"
       "const int part = thread_index() / {} + step * {};\nconst bool counts = part < {};\n{}}}\n{}",
-      steps <= kMostSteps ? "unroll(full)" : fmt::format("unroll_count({})", launch.unrolled), steps, width, rows,
-      parts, taken, results);
+      steps <= launch.most_together ? "unroll(full)" : fmt::format("unroll_count({})", launch.unrolled), steps, width,
+      rows, parts, taken, results);
   return body;
 }
 

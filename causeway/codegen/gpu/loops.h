@@ -55,14 +55,15 @@ struct GpuPartsOfSum {
   DType dtype;
   std::string result;  // the pointer to where it goes
 };
-// The body of a launch of kLoopThreads threads a block, which needs kLoopThreads accumulators in shared memory: adds
-// up, in order, `partials`, which holds for each of the sums `parts` times `count` results. A block takes `neighbours`
-// results, and each of its rows of as many threads a share of the parts of every sum, all together where they are few
-// and else `unrolled` at a time.
+// How a second launch adds them up: a block takes `neighbours` results, and each of its rows of as many threads a share
+// of the parts of every sum, all together up to `most_together` and else `unrolled` at a time.
 struct GpuPartsLaunch {
   int neighbours = 32;
+  int most_together = 16;
   int unrolled = 4;
 };
+// The body of that launch, of kLoopThreads threads a block, which needs kLoopThreads accumulators in shared memory:
+// adds up, in order, `partials`, which holds for each of the sums `parts` times `count` results.
 std::string gpu_add_parts(const GpuPartsLaunch& launch, const std::string& index_type, const std::string& count,
                           int64_t parts, const std::vector<GpuPartsOfSum>& sums);
 

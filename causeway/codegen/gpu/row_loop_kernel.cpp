@@ -86,8 +86,7 @@ class GpuRowLoopWriter : public GpuLoopWriter {
                                [rows, parts](const SymbolBindings&) { return rows * parts; }),
                      gpu_phase("kernel_finish", plan_.threads, plan_.finish_shared_bytes,
                                [rows](const SymbolBindings&) { return rows; })};
-    const auto sums = static_cast<int64_t>(plan_.reductions.size());
-    kernel.workspace_bytes = [bytes = sums * rows * parts * kPartialBytes](const SymbolBindings&) { return bytes; };
+    kernel.workspace_bytes = [bytes = plan_.workspace_bytes](const SymbolBindings&) { return bytes; };
     return kernel;
   }
 

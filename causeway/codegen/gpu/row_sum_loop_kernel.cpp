@@ -6,8 +6,6 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr GpuPartsLaunch kRowSumParts = {.neighbours = 8, .unrolled = 8};  // there are many parts
-
 class GpuRowSumLoopWriter : public GpuLoopWriter {
  public:
   using GpuLoopWriter::GpuLoopWriter;
@@ -43,14 +41,14 @@ class GpuRowSumLoopWriter : public GpuLoopWriter {
     GeneratedKernel kernel =
         finish(source("kernel", plan_.threads, body, plan_.blocks_per_unit) +
                kernel_text("kernel_finish", kLoopThreads,
-                           open_workspace + gpu_add_parts(kRowSumParts, index_type_, columns, blocks, sums)));
+                           open_workspace + gpu_add_parts(plan_.finish, index_type_, columns, blocks, sums)));
     const int64_t results = request_.columns.constant();
     kernel.phases = {
         gpu_phase("kernel", plan_.threads, plan_.shared_bytes, [blocks](const SymbolBindings&) { return blocks; }),
-        gpu_phase("kernel_finish", kLoopThreads, plan_.finish_shared_bytes,
-                  [results](const SymbolBindings&) { return divide_up(results, kRowSumParts.neighbours); })};
-    kernel.workspace_bytes = [bytes = static_cast<int64_t>(sums.size()) * blocks * results *
-                                      GpuLoopPlan::kRowSumBytes](const SymbolBindings&) { return bytes; };
+        gpu_phase(
+            "kernel_finish", kLoopThreads, plan_.finish_shared_bytes,
+            [finished = divide_up(results, plan_.finish.neighbours)](const SymbolBindings&) { return finished; })};
+    kernel.workspace_bytes = [bytes = plan_.workspace_bytes](const SymbolBindings&) { return bytes; };
     return kernel;
   }
 

@@ -17,6 +17,7 @@ constexpr int kMostColumns = 32;
 constexpr int64_t kMostBlocksOfFew = 1024;               // in one launch
 constexpr int64_t kMostShortUpdates = int64_t{1} << 30;  // numbered with 32 bits
 
+// What both ways of it have in common: the sizes, and how threads share columns.
 class GpuScatterAddWriter : public KernelWriter {
  public:
   explicit GpuScatterAddWriter(const KernelInputs& inputs)
@@ -39,13 +40,33 @@ class GpuScatterAddWriter : public KernelWriter {
       columns_ = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(vectors_.constant(), 1))));
   }
 
-  GeneratedKernel write() { return is_one_launch() ? write_few() : write_many(); }
-
- private:
   // Where each thread can look at all indices.
   bool is_one_launch() const { return updates_.is_constant() && updates_.constant() <= kFewUpdates; }
 
-  GeneratedKernel write_few() {
+ protected:
+  int add_loop_variable(const std::string& name, const Dim& extent, int depth) {
+    variables_.push_back({name, extent, depth});
+    return static_cast<int>(variables_.size()) - 1;
+  }
+
+  std::string type() const { return compute_type(graph_.dtype(member_)); }
+
+  DType index_dtype_;  // of indices, and its text
+  std::string index_type_;
+  Value member_;
+  const Node& node_;
+  Dim outer_, rows_, inner_, updates_;
+  int lanes_ = 1;
+  Dim vectors_;                 // of lanes_ neighbouring columns
+  int columns_ = kMostColumns;  // vectors of a team: a thread for each
+};
+
+// Few updates, in one launch.
+class GpuFewUpdatesWriter : public GpuScatterAddWriter {
+ public:
+  using GpuScatterAddWriter::GpuScatterAddWriter;
+
+  GeneratedKernel write() {
     const Dim rows = outer_ * rows_ * vectors_, updates = outer_ * updates_ * vectors_;
     const std::string body = few_text();
     GeneratedKernel kernel = finish("#include \"causeway/kernels/gpu/scatter_add.h\"\n" +
@@ -58,7 +79,83 @@ class GpuScatterAddWriter : public KernelWriter {
     return kernel;
   }
 
-  GeneratedKernel write_many() {
+ private:
+  // One launch: every thread looks at all indices. In the base's place it computes the rows that updates go to, and the
+  // thread of the first of those with one index adds them all; otherwise it computes every row.
+  std::string few_text() {
+    const DType dtype = graph_.dtype(member_);
+    ExpressionEmitter of_updates(graph_, *this, variables_, symbols_), of_base(graph_, *this, variables_, symbols_);
+    const int outer_variable = add_loop_variable("o", outer_, kThreadDepth);
+    const int vector = add_loop_variable("c", vectors_, kThreadDepth);
+    const int row = add_loop_variable("row", rows_, kThreadDepth);
+    const int update = add_loop_variable("j", updates_, kElementDepth);
+    const int lane = add_loop_variable("e", lanes_, kLaneDepth);
+    ExpressionEmitter of_keys(graph_, *this, variables_, symbols_);
+    for (ExpressionEmitter* const emitter : {&of_updates, &of_base, &of_keys}) emitter->set_index_type(index_type_);
+    const auto position = [&](int line, const Dim& lines) {
+      const Index column = add(scale(Index::of(vector), lanes_), Index::of(lane));
+      return add(scale(add(scale(Index::of(outer_variable), lines), Index::of(line)), inner_), column);
+    };
+    const ElementValue key = of_keys.compute(node_.inputs[1], {Index::of(update), {}});
+    const ElementValue value = of_updates.compute(node_.inputs[2], {position(update, updates_), {}});
+    const ElementValue base = of_base.compute(node_.inputs[0], {position(row, rows_), {}});
+    const std::string top = of_keys.take_statements(0) + of_updates.take_statements(0) + of_base.take_statements(0);
+    const bool has_base = materialized_.contains(node_.inputs[0]);
+    const std::string in_place = has_base ? fmt::format("static_cast<const void*>({}) == static_cast<const void*>({})",
+                                                        pointer(node_.inputs[0]), pointer(member_))
+                                          : std::string("false");
+    std::string body =
+        top + fmt::format(
+                  "typedef {0} Index;\nconst Index rows = {1}, vectors = {2};\nconstexpr Index updates = {3};\n"
+                  "const auto key_at = [&](Index j) {{\n{4}return {5} < 0 || {5} >= rows ? rows : "
+                  "static_cast<Index>({5});\n}};\n",
+                  index_type_, symbols_.text(rows_), symbols_.text(vectors_), updates_.constant(),
+                  of_keys.take_statements(kElementDepth), key.name);
+    const auto with_place = [&](const std::string& line, const std::string& lines) {
+      return fmt::format("const Index c = item % vectors, {0} = item / vectors % {1}, o = item / vectors / {1};\n",
+                         line, lines);
+    };
+    const std::string add_up = fmt::format(
+        "for (Index j = first; j < updates; ++j) {{\nif (key_at(j) != row) continue;\n{0}{1}{2}"
+        "sums[e] = SumOf()(sums[e], {3});\n}}\n}}\n",
+        of_updates.take_statements(kElementDepth), lane_loop("e", lanes_), of_updates.take_statements(kLaneDepth),
+        value.name);
+    const std::string thread = of_updates.take_statements(kThreadDepth);
+    const std::string store = fmt::format(
+        "{0} stored[{1}];\n{2}stored[e] = {3};\n}}\nstore_lanes({4} + ((o * rows + row) * {5} + c * {1}), stored);\n",
+        storage_type(dtype), lanes_, lane_loop("e", lanes_), to_storage(dtype, "sums[e]"), pointer(member_),
+        symbols_.text(inner_));
+    const std::string load = fmt::format("{0} sums[{1}];\n{2}{3}{4}sums[e] = {5};\n}}\n", type(), lanes_,
+                                         of_base.take_statements(kThreadDepth), lane_loop("e", lanes_),
+                                         of_base.take_statements(kLaneDepth), base.name);
+    const std::string zeros = fmt::format("{0}sums[e] = 0;\n}}\n", lane_loop("e", lanes_));
+    const bool replaces = node_.attributes.replaces;
+    // Where rows are replaced, what lies in the base's place is not read.
+    const std::string load_in_place = replaces ? fmt::format("{} sums[{}];\n{}", type(), lanes_, zeros) : load;
+    const std::string clear =
+        replaces
+            ? "for (Index j = first; j < updates; ++j) {\nif (key_at(j) != row) continue;\n" + zeros + "break;\n}\n"
+            : "";
+    body += fmt::format("Index item = static_cast<Index>(task) * {} + thread_index();\n", kLoopThreads);
+    body += fmt::format(
+        "if ({0}) {{\nif (item >= {1} * updates * vectors) return;\n{2}const Index row = key_at(first);\n"
+        "if (row == rows) return;\nfor (Index j = 0; j < first; ++j)\nif (key_at(j) == row) return;\n"
+        "{3}{4}{5}{6}}} else {{\n",
+        in_place, symbols_.text(outer_), with_place("first", "updates"), thread, load_in_place, add_up, store);
+    return body + fmt::format(
+                      "const Index first = 0;\nfor (; item < {0} * rows * vectors; item += static_cast<Index>("
+                      "block_count()) * {1}) {{\n{2}{3}{4}{5}{6}{7}}}\n}}\n",
+                      symbols_.text(outer_), kLoopThreads, with_place("row", "rows"), thread, load, clear, add_up,
+                      store);
+  }
+};
+
+// Any number, which are sorted first.
+class GpuSortedUpdatesWriter : public GpuScatterAddWriter {
+ public:
+  using GpuScatterAddWriter::GpuScatterAddWriter;
+
+  GeneratedKernel write() {
     struct Function {
       std::string name;
       int threads, shared_bytes;
@@ -108,12 +205,7 @@ class GpuScatterAddWriter : public KernelWriter {
     return kernel;
   }
 
-  int add_loop_variable(const std::string& name, const Dim& extent, int depth) {
-    variables_.push_back({name, extent, depth});
-    return static_cast<int>(variables_.size()) - 1;
-  }
-
-  std::string type() const { return compute_type(graph_.dtype(member_)); }
+ private:
   int64_t index_bytes() const { return static_cast<int64_t>(size_bytes(index_dtype_)); }
   // Of type().
   int64_t element_bytes() const {
@@ -246,92 +338,17 @@ class GpuScatterAddWriter : public KernelWriter {
                               request_.fixed_order ? "" : "partials, ");
   }
 
-  // One launch: every thread looks at all indices. In the base's place it computes the rows that updates go to, and the
-  // thread of the first of those with one index adds them all; otherwise it computes every row.
-  std::string few_text() {
-    const DType dtype = graph_.dtype(member_);
-    ExpressionEmitter of_updates(graph_, *this, variables_, symbols_), of_base(graph_, *this, variables_, symbols_);
-    const int outer_variable = add_loop_variable("o", outer_, kThreadDepth);
-    const int vector = add_loop_variable("c", vectors_, kThreadDepth);
-    const int row = add_loop_variable("row", rows_, kThreadDepth);
-    const int update = add_loop_variable("j", updates_, kElementDepth);
-    const int lane = add_loop_variable("e", lanes_, kLaneDepth);
-    ExpressionEmitter of_keys(graph_, *this, variables_, symbols_);
-    for (ExpressionEmitter* const emitter : {&of_updates, &of_base, &of_keys}) emitter->set_index_type(index_type_);
-    const auto position = [&](int line, const Dim& lines) {
-      const Index column = add(scale(Index::of(vector), lanes_), Index::of(lane));
-      return add(scale(add(scale(Index::of(outer_variable), lines), Index::of(line)), inner_), column);
-    };
-    const ElementValue key = of_keys.compute(node_.inputs[1], {Index::of(update), {}});
-    const ElementValue value = of_updates.compute(node_.inputs[2], {position(update, updates_), {}});
-    const ElementValue base = of_base.compute(node_.inputs[0], {position(row, rows_), {}});
-    const std::string top = of_keys.take_statements(0) + of_updates.take_statements(0) + of_base.take_statements(0);
-    const bool has_base = materialized_.contains(node_.inputs[0]);
-    const std::string in_place = has_base ? fmt::format("static_cast<const void*>({}) == static_cast<const void*>({})",
-                                                        pointer(node_.inputs[0]), pointer(member_))
-                                          : std::string("false");
-    std::string body =
-        top + fmt::format(
-                  "typedef {0} Index;\nconst Index rows = {1}, vectors = {2};\nconstexpr Index updates = {3};\n"
-                  "const auto key_at = [&](Index j) {{\n{4}return {5} < 0 || {5} >= rows ? rows : "
-                  "static_cast<Index>({5});\n}};\n",
-                  index_type_, symbols_.text(rows_), symbols_.text(vectors_), updates_.constant(),
-                  of_keys.take_statements(kElementDepth), key.name);
-    const auto with_place = [&](const std::string& line, const std::string& lines) {
-      return fmt::format("const Index c = item % vectors, {0} = item / vectors % {1}, o = item / vectors / {1};\n",
-                         line, lines);
-    };
-    const std::string add_up = fmt::format(
-        "for (Index j = first; j < updates; ++j) {{\nif (key_at(j) != row) continue;\n{0}{1}{2}"
-        "sums[e] = SumOf()(sums[e], {3});\n}}\n}}\n",
-        of_updates.take_statements(kElementDepth), lane_loop("e", lanes_), of_updates.take_statements(kLaneDepth),
-        value.name);
-    const std::string thread = of_updates.take_statements(kThreadDepth);
-    const std::string store = fmt::format(
-        "{0} stored[{1}];\n{2}stored[e] = {3};\n}}\nstore_lanes({4} + ((o * rows + row) * {5} + c * {1}), stored);\n",
-        storage_type(dtype), lanes_, lane_loop("e", lanes_), to_storage(dtype, "sums[e]"), pointer(member_),
-        symbols_.text(inner_));
-    const std::string load = fmt::format("{0} sums[{1}];\n{2}{3}{4}sums[e] = {5};\n}}\n", type(), lanes_,
-                                         of_base.take_statements(kThreadDepth), lane_loop("e", lanes_),
-                                         of_base.take_statements(kLaneDepth), base.name);
-    const std::string zeros = fmt::format("{0}sums[e] = 0;\n}}\n", lane_loop("e", lanes_));
-    const bool replaces = node_.attributes.replaces;
-    // Where rows are replaced, what lies in the base's place is not read.
-    const std::string load_in_place = replaces ? fmt::format("{} sums[{}];\n{}", type(), lanes_, zeros) : load;
-    const std::string clear =
-        replaces
-            ? "for (Index j = first; j < updates; ++j) {\nif (key_at(j) != row) continue;\n" + zeros + "break;\n}\n"
-            : "";
-    body += fmt::format("Index item = static_cast<Index>(task) * {} + thread_index();\n", kLoopThreads);
-    body += fmt::format(
-        "if ({0}) {{\nif (item >= {1} * updates * vectors) return;\n{2}const Index row = key_at(first);\n"
-        "if (row == rows) return;\nfor (Index j = 0; j < first; ++j)\nif (key_at(j) == row) return;\n"
-        "{3}{4}{5}{6}}} else {{\n",
-        in_place, symbols_.text(outer_), with_place("first", "updates"), thread, load_in_place, add_up, store);
-    return body + fmt::format(
-                      "const Index first = 0;\nfor (; item < {0} * rows * vectors; item += static_cast<Index>("
-                      "block_count()) * {1}) {{\n{2}{3}{4}{5}{6}{7}}}\n}}\n",
-                      symbols_.text(outer_), kLoopThreads, with_place("row", "rows"), thread, load, clear, add_up,
-                      store);
-  }
-
   std::string finish_text() {
     return team_text(row_text()) +
            fmt::format("add_partial_sums<{}, {}>(updates, window, rows, keys, partials, store_row);\n", lanes_, type());
   }
-
-  DType index_dtype_;  // of indices, and its text
-  std::string index_type_;
-  Value member_;
-  const Node& node_;
-  Dim outer_, rows_, inner_, updates_;
-  int lanes_ = 1;
-  Dim vectors_;                 // of lanes_ neighbouring columns
-  int columns_ = kMostColumns;  // vectors of a team: a thread for each
 };
 
 }  // namespace
 
-GeneratedKernel write_gpu_scatter_add_kernel(const KernelInputs& inputs) { return GpuScatterAddWriter(inputs).write(); }
+GeneratedKernel write_gpu_scatter_add_kernel(const KernelInputs& inputs) {
+  if (GpuScatterAddWriter(inputs).is_one_launch()) return GpuFewUpdatesWriter(inputs).write();
+  return GpuSortedUpdatesWriter(inputs).write();
+}
 
 }  // namespace causeway::codegen

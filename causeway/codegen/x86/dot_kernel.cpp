@@ -1,10 +1,10 @@
-// GEMMs through kernels/x86/gemm.h: operands are computed while they are packed, and elementwise values of
+// GEMMs on x86-64 (kernels/x86/gemm.h): operands are computed while they are packed, and elementwise values of
 // the result are computed while it is in registers.
 #include <algorithm>
 
 #include "causeway/codegen/expressions/gemm_nest.h"
 #include "causeway/codegen/expressions/problem_writer.h"
-#include "causeway/codegen/x86/gemm_geometry.h"
+#include "causeway/codegen/x86/gemm_mainloop.h"
 #include "causeway/graph/op.h"
 
 namespace causeway::codegen {
@@ -16,8 +16,6 @@ X86Level x86_level(const Target& target) {
   if (target.has_avx512()) return X86Level::kAvx512;
   return target.has_avx2() ? X86Level::kAvx2 : X86Level::kPortable;
 }
-
-int64_t known_size(const Dim& size) { return size.is_constant() ? size.constant() : kUnknownSize; }
 
 class DotWriter : public ProblemWriter {
  public:
@@ -36,18 +34,17 @@ class DotWriter : public ProblemWriter {
     GemmMachine machine;
     machine.level = x86_level(target_);
     machine.threads = target_.parallel_units;
-    const GemmBlocks blocks = choose_gemm_blocks(problem, machine);
-    const bool thin = gemm_is_skinny(blocks);
+    const auto [mainloop, blocks] = plan_gemm(problem, machine);
+    const GemmMainloop::Prefetches prefetches =
+        mainloop->prefetches != nullptr ? mainloop->prefetches(blocks) : GemmMainloop::Prefetches{};
 
     std::string functions;
     bool a_contiguous_in_k = false, b_contiguous_in_k = false;
     functions += operand("A", "a", "m", "int64_t batch_index, int64_t m_index, int64_t k_index", m, node.inputs[0],
-                         !node.attributes.transpose_a, blocks.path == GemmPath::kSkinnySwapped || blocks.matrix_tiles,
-                         a_contiguous_in_k);
+                         !node.attributes.transpose_a, prefetches.a, a_contiguous_in_k);
     functions += operand("B", "b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
-                         node.attributes.transpose_b, blocks.path == GemmPath::kSkinny || blocks.matrix_tiles,
-                         b_contiguous_in_k);
-    functions += epilogue(blocks);
+                         node.attributes.transpose_b, prefetches.b, b_contiguous_in_k);
+    functions += epilogue(blocks, prefetches.epilogue);
     check_no_obstacle(nest_.obstacle());
 
     const KernelArgument workspace{KernelArgument::Kind::kWorkspace, {}, true};
@@ -61,21 +58,21 @@ class DotWriter : public ProblemWriter {
     members += "void* workspace;\n";
     initialisation += fmt::format("workspace = buffers[{}];\n", workspace_argument);
     const std::string source =
-        "#include \"causeway/kernels/elementwise.h\"\n#include \"causeway/kernels/x86/gemm.h\"\n"
+        fmt::format("#include \"causeway/kernels/elementwise.h\"\n#include \"{}\"\n", mainloop->header) +
         "namespace {\nstruct Problem {\n" +
         fmt::format(
             "using Operand = {};\nstatic constexpr bool kAContiguousInK = {};\n"
             "static constexpr bool kBContiguousInN = {};\n{}\n",
             bf16_operands ? "bf16" : "float", a_contiguous_in_k, !b_contiguous_in_k, gemm_blocks_text(blocks)) +
         problem_members(members, initialisation) + functions + "};\n}\n" +
-        (thin ? "" : entry_point("kernel_pack", "gemm_pack(problem, task);")) +
-        entry_point("kernel_run", "gemm_run(problem, task, scratch);");
+        (mainloop->pack ? entry_point("kernel_pack", fmt::format("{}(problem, task);", *mainloop->pack)) : "") +
+        entry_point("kernel_run", fmt::format("{}(problem, task, scratch);", mainloop->run));
     GeneratedKernel kernel = finish(source);
-    const auto launch = [blocks, sizes = nest_.sizes()](const SymbolBindings& bindings) {
+    const auto launch = [blocks = blocks, sizes = nest_.sizes()](const SymbolBindings& bindings) {
       return gemm_launch(blocks, sizes.batch.evaluate(bindings), sizes.m.evaluate(bindings), sizes.n.evaluate(bindings),
                          sizes.k.evaluate(bindings));
     };
-    if (!thin)
+    if (mainloop->pack)
       kernel.phases.push_back({"kernel_pack", [launch](const SymbolBindings& b) { return launch(b).pack_tasks; },
                                [](const SymbolBindings&) { return int64_t{0}; }});
     kernel.phases.push_back({"kernel_run", [launch](const SymbolBindings& b) { return launch(b).run_tasks; },
@@ -118,9 +115,9 @@ class DotWriter : public ProblemWriter {
     return functions;
   }
 
-  // With matrix registers also what fetches the lines of a tile's row that are read where results are stored: as rows
-  // that lie pages apart, where the processor does not look ahead by itself.
-  std::string epilogue(const GemmBlocks& blocks) {
+  // With `fetched` also what fetches the lines of a tile's row that are read where results are stored: as rows that lie
+  // pages apart, where the processor does not look ahead by itself.
+  std::string epilogue(const GemmBlocks& blocks, bool fetched) {
     const DType dtype = graph_.dtype(request_.members.front());
     const std::string sum = rounded(dtype, "value");
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
@@ -143,7 +140,7 @@ class DotWriter : public ProblemWriter {
     std::string functions =
         "CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, float value) const {\n" +
         fmt::format("const float result = {};\n", sum) + body(emitter) + stores + "}\n";
-    if (blocks.matrix_tiles && reads_result_places)
+    if (fetched && reads_result_places)
       functions +=
           "CAUSEWAY_INLINE void prefetch_epilogue(int64_t batch_index, int64_t m_index, int64_t n_index) const {\n" +
           prefetches + "}\n";

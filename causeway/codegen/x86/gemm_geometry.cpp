@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/x86/gemm_mainloops.h"
 
 namespace causeway::codegen {
 
@@ -35,35 +36,24 @@ int64_t even_block(int64_t extent, int64_t limit, int64_t unit) {
   return std::clamp(gemm_round_up(gemm_ceil_div(extent, pieces), unit), unit, most);
 }
 
-void choose_skinny(const GemmProblem& problem, const GemmMachine& machine, GemmBlocks& blocks) {
-  constexpr int64_t kUnit = 32;
-  constexpr int64_t kLongRun = 192;
-  constexpr int64_t kSkinnyTasksPerThread = 3;
-  bool few_rows = blocks.path == GemmPath::kSkinny;
-  int64_t rows = few_rows ? problem.m : problem.n;
-  int64_t columns = few_rows ? problem.n : problem.m;
-  // Sums that take some more than a third of the first cache level; wider blocks of many rows crowd out what they meet.
-  const int64_t most = std::clamp<int64_t>(3072 / rows / kUnit * kUnit, 128, 1024);
-  int64_t block = std::min<int64_t>(most, 512);
-  if (columns != kUnknownSize) {
-    // Every row of B is read in long runs, and workers have equally many blocks.
-    int64_t tasks = std::clamp<int64_t>(columns / kLongRun, machine.threads, kSkinnyTasksPerThread * machine.threads);
-    tasks = gemm_round_up(std::max(tasks, gemm_ceil_div(columns, most)), machine.threads);
-    block = std::clamp<int64_t>(gemm_round_up(gemm_ceil_div(columns, tasks), kUnit), 64, most);
-  }
-  blocks.m = few_rows ? rows : block;
-  blocks.n = few_rows ? block : rows;
-  blocks.k = 1024;
+}  // namespace
+
+GemmBlocks vector_gemm_blocks(const GemmProblem& problem, const GemmMachine& machine) {
+  GemmBlocks blocks = {};
+  blocks.pairs = problem.bf16_operands && machine.level >= X86Level::kAvx512Bf16;
+  blocks.tile_rows = machine.level >= X86Level::kAvx512 ? 8 : 4;
+  blocks.tile_columns = 3 * lanes(machine.level);
+  return blocks;
 }
 
-void choose_packed(const GemmProblem& problem, const GemmMachine& machine, GemmBlocks& blocks) {
+void choose_panels(const GemmProblem& problem, const GemmMachine& machine, const GemmPanels& panels,
+                   GemmBlocks& blocks) {
   // Two panels that meet take a quarter of the second cache level.
   blocks.k = blocks.pairs ? 1024 : 512;
   bool one_block = problem.k != kUnknownSize && problem.k <= blocks.k;
-  // The smaller operand goes through memory a second time. With matrix registers and one block of k, though, packing a
-  // larger B once was measured up to 1.7 times as fast as packing it again for each block of m.
+  // The smaller operand goes through memory a second time.
   bool smaller_a = problem.m != kUnknownSize && problem.n != kUnknownSize && problem.m < problem.n;
-  blocks.path = smaller_a && !(blocks.matrix_tiles && one_block) ? GemmPath::kPackA : GemmPath::kPackB;
+  blocks.path = smaller_a && !(panels.packs_b_once && one_block) ? GemmPath::kPackA : GemmPath::kPackB;
   int64_t words = gemm_words(blocks, one_block ? std::max<int64_t>(problem.k, 16) : blocks.k);
   // With several blocks of k, the sums of a task wait in scratch: it is kept small enough for the second cache level.
   int64_t m_limit;
@@ -72,7 +62,7 @@ void choose_packed(const GemmProblem& problem, const GemmMachine& machine, GemmB
   int64_t n_least;
   if (blocks.path == GemmPath::kPackB) {
     // The block of A fills half of the second cache level; it is packed again for each block of n.
-    m_limit = std::clamp<int64_t>(machine.l2_bytes / 2 / 4 / words, 64, blocks.matrix_tiles ? 256 : 192);
+    m_limit = std::clamp<int64_t>(machine.l2_bytes / 2 / 4 / words, 64, panels.most_rows);
     n_limit = one_block ? 4096 : 768;
     m_least = 64;
     n_least = 384;
@@ -100,30 +90,12 @@ void choose_packed(const GemmProblem& problem, const GemmMachine& machine, GemmB
   }
 }
 
-}  // namespace
-
-GemmBlocks choose_gemm_blocks(const GemmProblem& problem, const GemmMachine& machine) {
+GemmPlan plan_gemm(const GemmProblem& problem, const GemmMachine& machine) {
   CAUSEWAY_CHECK(machine.threads >= 1 && machine.l2_bytes > 0, "threads {}, l2 {}", machine.threads, machine.l2_bytes);
-  GemmBlocks blocks = {};
-  blocks.pairs = problem.bf16_operands && machine.level >= X86Level::kAvx512Bf16;
-  blocks.tile_rows = machine.level >= X86Level::kAvx512 ? 8 : 4;
-  blocks.tile_columns = 3 * lanes(machine.level);
-  // Skinny paths multiply in f32: half as fast as pairs, where memory no longer bounds them.
-  int64_t most = blocks.pairs ? kSkinnyRows / 2 : kSkinnyRows;
-  auto thin = [most](int64_t size) { return size >= 1 && size <= most; };
-  if (problem.k != kUnknownSize && (thin(problem.m) || thin(problem.n)) && !problem.fixed_order) {
-    // Of two skinny operands the thinner one is kept.
-    bool few_rows = thin(problem.m) && (!thin(problem.n) || problem.m <= problem.n);
-    blocks.path = few_rows ? GemmPath::kSkinny : GemmPath::kSkinnySwapped;
-    choose_skinny(problem, machine, blocks);
-  } else {
-    if (blocks.pairs && machine.level == X86Level::kAmxBf16) {
-      blocks.matrix_tiles = true;
-      blocks.tile_rows = blocks.tile_columns = 32;
-    }
-    choose_packed(problem, machine, blocks);
-  }
-  return blocks;
+  for (const GemmMainloop* mainloop : gemm_mainloops())
+    if (const std::optional<GemmBlocks> blocks = mainloop->choose(problem, machine)) return {mainloop, *blocks};
+  CAUSEWAY_CHECK(false, "no mainloop serves a GEMM");
+  return {};
 }
 
 GemmLaunch gemm_launch(const GemmBlocks& blocks, int64_t batch, int64_t m, int64_t n, int64_t k) {

@@ -1,5 +1,5 @@
-// Chooses how a CPU's GEMM is blocked: which path it takes, its block sizes, and from them the tasks, workspace and
-// scratch of its two launches. Pure: the same arguments give the same blocks.
+// Chooses how a CPU's GEMM is computed: which mainloop it has, its block sizes, and from them the tasks, workspace and
+// scratch of its two launches. Pure: the same arguments give the same plan.
 //
 // What the sizes promise: the blocks of k depend on the operand type and the vector level alone, so that a machine
 // gives the same bits whatever its number of threads. Blocks of m and n change no bits.
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "causeway/codegen/gemm_sizes.h"
 #include "causeway/kernels/x86/gemm_layout.h"
 #include "causeway/namespaces.h"
 
@@ -24,9 +25,6 @@ struct GemmMachine {
   int threads = 1;             // workers that run tasks at the same moment
 };
 
-// A size that is not known when the kernel is compiled.
-constexpr int64_t kUnknownSize = -1;
-
 // C[batch, m, n] = A[batch, m, k] B[batch, k, n]; each size >= 0 or kUnknownSize.
 struct GemmProblem {
   bool bf16_operands = false;  // otherwise float
@@ -41,7 +39,14 @@ struct GemmProblem {
 // pairs.
 constexpr int64_t kSkinnyRows = 32;
 
-GemmBlocks choose_gemm_blocks(const GemmProblem& problem, const GemmMachine& machine);
+struct GemmMainloop;
+
+struct GemmPlan {
+  const GemmMainloop* mainloop = nullptr;
+  GemmBlocks blocks = {};
+};
+// By the first mainloop (gemm_mainloops.h) that serves it.
+GemmPlan plan_gemm(const GemmProblem& problem, const GemmMachine& machine);
 
 // The launches of one gemm whose sizes are all known by now. Workspace and scratch are to be 64-byte aligned; the
 // workspace is written by phase 1 and read by phase 2 and need not outlive it.

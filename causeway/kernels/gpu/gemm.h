@@ -7,6 +7,10 @@
 #include "causeway/kernels/gpu/gemm_problem.h"
 #include "causeway/kernels/gpu/intrinsics.h"
 
+template <class P>
+concept GemmProblem = GemmWithSizes<P> && GemmWithEpilogue<P> && LoadedGemmOperand<typename P::A> &&
+                      LoadedGemmOperand<typename P::B> && SameType<decltype(P::kTile), GpuGemmTile>;
+
 template <bool kFirst, class First, class Second>
 struct ChooseType {
   using Type = First;

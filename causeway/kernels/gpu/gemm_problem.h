@@ -1,11 +1,10 @@
-// What a GEMM is to the kernels of gemm.h, gemm_cdna.h, skinny_gemm.h and gemm_hopper.h, as concepts: a Problem, which
-// code generation writes (codegen/gpu/dot_kernel.cpp). C[batch, m, n] = A[batch, m, k] B[batch, k, n].
+// What a GEMM is to the kernels of every mainloop, as concepts: a Problem, which code generation writes
+// (codegen/gpu/dot_kernel.cpp). C[batch, m, n] = A[batch, m, k] B[batch, k, n]. What else a mainloop asks of it, a
+// concept in the mainloop's header says.
 #pragma once
 
-#include "causeway/kernels/gpu/gemm_layout.h"
 #include "causeway/kernels/gpu/intrinsics.h"
 #include "causeway/kernels/gpu/same_type.h"
-#include "causeway/kernels/gpu/skinny_gemm_layout.h"
 
 // batch, m, n, k: static constexpr int64_t where they are known when the kernel is written, otherwise int64_t members.
 // Operand: what is multiplied: bf16, f16, float, tf32 or F8Pair.
@@ -57,14 +56,3 @@ concept GemmWithEpilogue = requires(const P& problem, int64_t batch, int64_t m, 
 } && (P::kSplits == 1 || requires(const P& problem) {
                              { problem.workspace } -> SameType<float*>;
                            });
-
-// Of gemm.h and gemm_cdna.h.
-template <class P>
-concept GemmProblem = GemmWithSizes<P> && GemmWithEpilogue<P> && LoadedGemmOperand<typename P::A> &&
-                      LoadedGemmOperand<typename P::B> && SameType<decltype(P::kTile), GpuGemmTile>;
-
-// Of skinny_gemm.h, which says what more is asked of it.
-template <class P>
-concept SkinnyGemmProblem = GemmWithSizes<P> && GemmWithEpilogue<P> && LoadedGemmOperand<typename P::A> &&
-                            LoadedGemmOperand<typename P::B> && P::A::kContiguousInK && P::B::kContiguousInK &&
-                            P::A::kAligned && P::B::kAligned && SameType<decltype(P::kTile), SkinnyGemmTile>;

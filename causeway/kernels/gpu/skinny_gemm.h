@@ -4,12 +4,6 @@
 // multiplies itself, so that many bytes are on their way without holding registers, and no barrier stands between them
 // and the sums.
 //
-// Takes a Problem (gemm_problem.h), whose operands are bf16 or f16, both contiguous in k and aligned; m is known. Its
-// tile:
-//
-//   static constexpr SkinnyGemmTile kTile    // k is a multiple of its parts times kSkinnyGemmSlice; more than one part
-//                                            // where there are clusters: the launch's are of as many blocks
-//
 // The kernel is a CAUSEWAY_EARLY_KERNEL: B, which no launch of the program writes, is read while launches before it
 // end, several of them where their blocks leave room.
 #pragma once
@@ -19,6 +13,13 @@
 #if CAUSEWAY_NVIDIA >= 90
 #include "causeway/kernels/gpu/hopper.h"
 #endif
+
+// Operands are bf16 or f16; m is known. kTile: k is a multiple of its parts times kSkinnyGemmSlice; more than one part
+// where there are clusters: the launch's are of as many blocks.
+template <class P>
+concept SkinnyGemmProblem = GemmWithSizes<P> && GemmWithEpilogue<P> && LoadedGemmOperand<typename P::A> &&
+                            LoadedGemmOperand<typename P::B> && P::A::kContiguousInK && P::B::kContiguousInK &&
+                            P::A::kAligned && P::B::kAligned && SameType<decltype(P::kTile), SkinnyGemmTile>;
 
 // A wave's sums. Which lane multiplies which k is free, as long as A's and B's agree: a lane takes what neighbours in
 // memory. In the terms of nvidia_fragments.h it is lane `group` x 4 + `pair`.

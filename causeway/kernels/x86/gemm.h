@@ -20,20 +20,19 @@
 // Stores to different elements must not depend on each other, since the loops over them are vectorised along n (along m
 // for kSkinnySwapped); a load must not read what a store of the same launch writes.
 //
-// Phase 1 is gemm_pack for tasks 0..gemm_pack_tasks-1, phase 2, after it, gemm_run for 0..gemm_run_tasks-1.
+// Phase 1 is gemm_pack for tasks 0..gemm_pack_tasks-1, phase 2, after it, gemm_run for 0..gemm_run_tasks-1. Of skinny
+// paths there is phase 2 alone, gemm_skinny_run (gemm_skinny.h).
 // Each sum runs over k in one fixed order: its bits depend on neither the order of tasks nor on how many threads run
 // them.
 //
 // The packed paths follow Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), with
-// register tiles of 8 x 48 (AVX-512), 4 x 24 (AVX2) or 4 x 12, and of 32 x 32 with matrix registers. A packed operand
-// is a list of panels, each as wide as the tile: for each word of k, the panel's rows (or columns) side by side; a word
-// is a float or two bf16 along k. For matrix registers the rows of A run along k instead, 16 words of each of them at a
-// time, and zeros fill the last 16.
+// register tiles of 8 x 48 (AVX-512), 4 x 24 (AVX2) or 4 x 12, and other ones of other mainloops (gemm_amx.h). A packed
+// operand is a list of panels, each as wide as the tile: for each word of k, the panel's rows (or columns) side by
+// side; a word is a float or two bf16 along k.
 #pragma once
 
 #include "causeway/kernels/types.h"
 #include "causeway/kernels/x86/gemm_layout.h"
-#include "causeway/kernels/x86/matrix_tiles.h"
 #include "causeway/kernels/x86/simd.h"
 
 namespace gemm {
@@ -128,6 +127,14 @@ struct Operand {
   }
 };
 
+// How packed panels meet: what a mainloop is beside packing. Of matrix registers: gemm_amx.h.
+//   kRows, kColumns    of a tile, and so the widths of panels
+//   kPacksRows         whether rows of A are packed otherwise than columns of B, by pack_rows()
+//   begin(), end()     by the thread, around the rest
+//   multiply()         a task's panels of a block of k; the sums leave with the `last`
+template <class P, bool kByMatrixTiles = kMatrixTiles<P>>
+struct Panels;
+
 // One panel whose rows lie side by side in memory: words come out in the order they are read.
 template <class P, bool kIsA>
 CAUSEWAY_INLINE void pack_across(const Operand<P, kIsA>& operand, int64_t row, int64_t rows, int64_t k, int64_t terms,
@@ -197,87 +204,15 @@ CAUSEWAY_INLINE void pack_along(const Operand<P, kIsA>& operand, int64_t row, in
   }
 }
 
-// One panel of A for matrix registers, whose rows each run along memory.
-template <class P>
-CAUSEWAY_INLINE void pack_rows_along(const Operand<P, true>& operand, int64_t row, int64_t rows, int64_t k,
-                                     int64_t terms, int64_t steps, uint32_t* to) {
-  constexpr int kWidth = Operand<P, true>::kWidth;
-  constexpr int64_t kTerms = kMatrixTileWords * 2;
-  using Term = typename Operand<P, true>::Term;
-  for (int64_t i = 0; i < kWidth; ++i) {
-#pragma clang loop unroll(disable)
-    for (int64_t step = 0; step < steps; step += kMatrixTileWords) {
-      const int64_t first_term = step * 2, left = gemm_min(kTerms, terms - first_term);
-      // The processor looks ahead within a page, which the next row is beyond.
-      if (i + 1 < rows) operand.prefetch_along(row + i + 1, k + first_term, kTerms);
-      alignas(64) Term line[kTerms];
-      if (i < rows && left == kTerms) {
-#pragma clang loop vectorize(assume_safety)
-        for (int64_t j = 0; j < kTerms; ++j) line[j] = operand.term(row + i, k + first_term + j);
-      } else {
-        const int64_t count = i < rows ? left : 0;
-#pragma clang loop vectorize(disable) unroll(disable)
-        for (int64_t j = 0; j < kTerms; ++j) line[j] = j < count ? operand.term(row + i, k + first_term + j) : Term();
-      }
-      __builtin_memcpy(to + step * kWidth + i * kMatrixTileWords, line, sizeof(line));
-    }
-  }
-}
-
-// The same where its rows lie side by side in memory: kLanes words of kLanes rows are transposed.
-template <class P>
-CAUSEWAY_INLINE void pack_rows_across(const Operand<P, true>& operand, int64_t row, int64_t rows, int64_t k,
-                                      int64_t terms, int64_t steps, uint32_t* to) {
-  constexpr int kWidth = Operand<P, true>::kWidth;
-  for (int64_t step = 0; step < steps; step += kLanes) {
-    for (int64_t t = 0; t < 2 * kLanes; ++t) {
-      const int64_t ahead = (step + kLanes) * 2 + t;
-      if (ahead < terms) operand.prefetch(row, gemm_min(kWidth, rows), k + ahead);
-    }
-    for (int64_t group = 0; group < kWidth; group += kLanes) {
-      WordLanes words[kLanes];
-#pragma clang loop unroll(disable)
-      for (int64_t s = 0; s < kLanes; ++s) {
-        alignas(64) uint32_t line[kLanes];
-        const int64_t term = (step + s) * 2;
-        if (term + 1 < terms && group + kLanes <= rows) {
-#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes)
-          for (int64_t i = 0; i < kLanes; ++i) line[i] = operand.word(row + group + i, k + term);
-        } else {
-#pragma clang loop vectorize(disable) unroll(disable)
-          for (int64_t i = 0; i < kLanes; ++i) {
-            const bool exists = group + i < rows;
-            const uint32_t low = exists && term < terms ? bf16_bits(operand.load(row + group + i, k + term)) : 0;
-            const uint32_t high =
-                exists && term + 1 < terms ? bf16_bits(operand.load(row + group + i, k + term + 1)) : 0;
-            line[i] = low | high << 16;
-          }
-        }
-        words[s] = load_lanes(line);
-      }
-      transpose_words<kLanes>(words);
-      uint32_t* block = to + step / kMatrixTileWords * kMatrixTileWords * kWidth + step % kMatrixTileWords;
-#pragma clang loop unroll(full)
-      for (int i = 0; i < kLanes; ++i) store_lanes(block + (group + i) * kMatrixTileWords, words[i]);
-    }
-  }
-}
-
 // Packs rows [row, row + rows) and terms [k, k + terms) as panels, one after the other.
 template <class P, bool kIsA>
 CAUSEWAY_INLINE void pack(const Operand<P, kIsA>& operand, int64_t row, int64_t rows, int64_t k, int64_t terms,
                           uint32_t* to) {
   constexpr int kWidth = Operand<P, kIsA>::kWidth;
   int64_t steps = gemm_words(P::kBlocks, terms);
-  if constexpr (kIsA && kMatrixTiles<P>) {
-    for (int64_t first = 0; first < rows; first += kWidth) {
-      const int64_t some = gemm_min(kWidth, rows - first);
-      if constexpr (Operand<P, kIsA>::kContiguousInK) {
-        pack_rows_along(operand, row + first, some, k, terms, steps, to + first * steps);
-      } else {
-        pack_rows_across(operand, row + first, some, k, terms, steps, to + first * steps);
-      }
-    }
+  if constexpr (kIsA && Panels<P>::kPacksRows) {
+    for (int64_t first = 0; first < rows; first += kWidth)
+      Panels<P>::pack_rows(operand, row + first, gemm_min(kWidth, rows - first), k, terms, steps, to + first * steps);
   } else if constexpr (Operand<P, kIsA>::kContiguousInK) {
     for (int64_t first = 0; first < rows; first += kWidth) {
       pack_along(operand, row + first, gemm_min(kWidth, rows - first), k, terms, steps, to + first * steps);
@@ -343,75 +278,6 @@ CAUSEWAY_INLINE void multiply_tile(const uint32_t* a, const uint32_t* b, int64_t
   }
 }
 
-#ifdef CAUSEWAY_MATRIX_TILES
-// sums[32][32] (+)= a * b over `steps` words, a multiple of 16, for the first kTiles times 16 columns: in four
-// registers, beside two of each operand.
-template <int kTiles>
-CAUSEWAY_INLINE void multiply_matrix_tile(const uint32_t* a, const uint32_t* b, int64_t steps, bool add, float* sums) {
-  constexpr int kSide = 2 * kMatrixTileRows;
-  constexpr int64_t kStride = kSide * 4;  // of sums, and of B's words of a step
-  float* const lower = sums + kMatrixTileRows * kSide;
-  if (add) {
-    matrix_tile_load<0>(sums, kStride);
-    matrix_tile_load<1>(lower, kStride);
-    if constexpr (kTiles > 1) {
-      matrix_tile_load<2>(sums + kMatrixTileWords, kStride);
-      matrix_tile_load<3>(lower + kMatrixTileWords, kStride);
-    }
-  } else {
-    matrix_tile_zero<0>();
-    matrix_tile_zero<1>();
-    if constexpr (kTiles > 1) {
-      matrix_tile_zero<2>();
-      matrix_tile_zero<3>();
-    }
-  }
-#pragma clang loop unroll(disable)
-  for (int64_t step = 0; step < steps; step += kMatrixTileWords) {
-    const uint32_t* rows = a + step * kSide;
-    matrix_tile_load<4>(rows, kMatrixTileWords * 4);
-    matrix_tile_load<6>(b + step * kSide, kStride);
-    matrix_tile_multiply_pairs<0, 4, 6>();
-    matrix_tile_load<5>(rows + kMatrixTileRows * kMatrixTileWords, kMatrixTileWords * 4);
-    matrix_tile_multiply_pairs<1, 5, 6>();
-    if constexpr (kTiles > 1) {
-      matrix_tile_load<7>(b + step * kSide + kMatrixTileWords, kStride);
-      matrix_tile_multiply_pairs<2, 4, 7>();
-      matrix_tile_multiply_pairs<3, 5, 7>();
-    }
-  }
-  matrix_tile_store<0>(sums, kStride);
-  matrix_tile_store<1>(lower, kStride);
-  if constexpr (kTiles > 1) {
-    matrix_tile_store<2>(sums + kMatrixTileWords, kStride);
-    matrix_tile_store<3>(lower + kMatrixTileWords, kStride);
-  }
-}
-#endif
-
-// The first `columns` columns of a tile's sums of `steps` words.
-template <class P>
-CAUSEWAY_INLINE void multiply_columns(const uint32_t* a, const uint32_t* b, int64_t steps, bool add, int64_t columns,
-                                      float* sums) {
-  if constexpr (kMatrixTiles<P>) {
-#ifdef CAUSEWAY_MATRIX_TILES
-    if (columns > kMatrixTileWords) {
-      multiply_matrix_tile<2>(a, b, steps, add, sums);
-    } else {
-      multiply_matrix_tile<1>(a, b, steps, add, sums);
-    }
-#else
-    static_assert(!kMatrixTiles<P>, "the blocks were chosen for a processor with AMX");
-#endif
-  } else if (columns > 2 * kLanes) {
-    multiply_tile<kPairs<P>, 3>(a, b, steps, add, sums);
-  } else if (columns > kLanes) {
-    multiply_tile<kPairs<P>, 2>(a, b, steps, add, sums);
-  } else {
-    multiply_tile<kPairs<P>, 1>(a, b, steps, add, sums);
-  }
-}
-
 template <class P>
 CAUSEWAY_INLINE void store_tile(const P& p, int64_t batch, int64_t m, int64_t rows, int64_t n, int64_t columns,
                                 const float* sums) {
@@ -429,48 +295,47 @@ CAUSEWAY_INLINE void store_tile(const P& p, int64_t batch, int64_t m, int64_t ro
   }
 }
 
-// A task's panels of a block of k by matrix registers. Slices of two panels that meet stay in the first cache level,
-// that of B while it meets all of A's; sums stay in the second one until `last`, when rows of several panels leave in
-// one run: they lie pages apart.
+// By vectors.
 template <class P>
-CAUSEWAY_INLINE void multiply_matrix_panels(const P& p, int64_t batch, int64_t m, int64_t rows, int64_t n,
-                                            int64_t columns, const uint32_t* a, const uint32_t* b, int64_t steps,
-                                            bool add, bool last, bool one_block, float* sums) {
-  constexpr GemmBlocks kBlocks = P::kBlocks;
-  constexpr int64_t kRows = kBlocks.tile_rows, kColumns = kBlocks.tile_columns;
-  constexpr int64_t kSlice = 128;  // words: 16 KiB of a panel
-  for (int64_t first = 0; first < columns; first += kGemmColumnsTogether) {
-    const int64_t end = gemm_min(first + kGemmColumnsTogether, columns);
-    float* together = one_block ? sums : sums + first * kBlocks.m;
-    for (int64_t j = first; j < end; j += kColumns) {
-      for (int64_t step = 0; step == 0 || step < steps; step += kSlice) {
-        for (int64_t i = 0; i < rows; i += kRows)
-          multiply_columns<P>(a + i * steps + step * kRows, b + j * steps + step * kColumns,
-                              gemm_min(kSlice, steps - step), add || step > 0, gemm_min(kColumns, columns - j),
-                              together + (j - first) * kBlocks.m + i * kColumns);
-      }
-    }
-    if (!last) continue;
-    for (int64_t i = 0; i < rows; ++i) {
-      // What the next row's results are computed of.
-      if constexpr (requires { p.prefetch_epilogue(batch, m, n); }) {
-        for (int64_t j = first; i + 1 < rows && j < end; j += kColumns) p.prefetch_epilogue(batch, m + i + 1, n + j);
-      }
-      for (int64_t j = first; j < end; j += kColumns)
-        store_tile(p, batch, m + i, 1, n + j, gemm_min(kColumns, columns - j),
-                   together + (j - first) * kBlocks.m + i * kColumns);
+struct Panels<P, false> {
+  static constexpr int64_t kRows = kTileRows, kColumns = kTileColumns;
+  static constexpr bool kPacksRows = false;
+  CAUSEWAY_INLINE static void begin() {}
+  CAUSEWAY_INLINE static void end() {}
+
+  // The first `columns` columns of a tile's sums of `steps` words.
+  CAUSEWAY_INLINE static void multiply_columns(const uint32_t* a, const uint32_t* b, int64_t steps, bool add,
+                                               int64_t columns, float* sums) {
+    if (columns > 2 * kLanes) {
+      multiply_tile<kPairs<P>, 3>(a, b, steps, add, sums);
+    } else if (columns > kLanes) {
+      multiply_tile<kPairs<P>, 2>(a, b, steps, add, sums);
+    } else {
+      multiply_tile<kPairs<P>, 1>(a, b, steps, add, sums);
     }
   }
-}
+
+  CAUSEWAY_INLINE static void multiply(const P& p, int64_t batch, int64_t m, int64_t rows, int64_t n, int64_t columns,
+                                       const uint32_t* a, const uint32_t* b, int64_t steps, bool add, bool last,
+                                       bool one_block, float* sums) {
+    alignas(64) float one_tile[kRows * kColumns];
+    for (int64_t j = 0; j < columns; j += kColumns) {
+      int64_t tile_columns = gemm_min(kColumns, columns - j);
+      for (int64_t i = 0; i < rows; i += kRows) {
+        float* tile = one_block ? one_tile : sums + j * P::kBlocks.m + i * kColumns;
+        multiply_columns(a + i * steps, b + j * steps, steps, add, tile_columns, tile);
+        if (last) store_tile(p, batch, m + i, gemm_min(kRows, rows - i), n + j, tile_columns, tile);
+      }
+    }
+  }
+};
 
 template <class P>
 CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
   constexpr GemmBlocks kBlocks = P::kBlocks;
   constexpr bool kPackA = kBlocks.path == GemmPath::kPackA;
   constexpr int64_t kRows = kBlocks.tile_rows, kColumns = kBlocks.tile_columns;
-  constexpr int64_t kMatrixSide = 2 * kMatrixTileRows;
-  static_assert(kRows == (kBlocks.matrix_tiles ? kMatrixSide : kTileRows) &&
-                    kColumns == (kBlocks.matrix_tiles ? kMatrixSide : kTileColumns) && kBlocks.pairs == kPairs<P>,
+  static_assert(kRows == Panels<P>::kRows && kColumns == Panels<P>::kColumns && kBlocks.pairs == kPairs<P>,
                 "the blocks were chosen for another vector level");
   int64_t m_blocks = gemm_ceil_div(p.m, kBlocks.m);
   int64_t n_blocks = gemm_ceil_div(p.n, kBlocks.n);
@@ -489,9 +354,7 @@ CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
   uint32_t* fresh = static_cast<uint32_t*>(scratch);
   float* sums = reinterpret_cast<float*>(fresh + gemm_words(kBlocks, kBlocks.k) * (kPackA ? kBlocks.n : kBlocks.m));
   bool one_block = p.k <= kBlocks.k;
-#ifdef CAUSEWAY_MATRIX_TILES
-  if constexpr (kBlocks.matrix_tiles) begin_matrix_tiles();
-#endif
+  Panels<P>::begin();
 
   int64_t k = 0;
   do {
@@ -506,316 +369,10 @@ CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
     const uint32_t* a = kPackA ? block + m * steps : fresh;
     const uint32_t* b = kPackA ? fresh : block + n * steps;
     const bool last = k + terms == p.k;
-    if constexpr (kMatrixTiles<P>) {
-      multiply_matrix_panels(p, batch, m, rows, n, columns, a, b, steps, k > 0, last, one_block, sums);
-    } else {
-      alignas(64) float one_tile[kRows * kColumns];
-      for (int64_t j = 0; j < columns; j += kColumns) {
-        int64_t tile_columns = gemm_min(kColumns, columns - j);
-        for (int64_t i = 0; i < rows; i += kRows) {
-          float* tile = one_block ? one_tile : sums + j * kBlocks.m + i * kColumns;
-          multiply_columns<P>(a + i * steps, b + j * steps, steps, k > 0, tile_columns, tile);
-          if (last) store_tile(p, batch, m + i, gemm_min(kRows, rows - i), n + j, tile_columns, tile);
-        }
-      }
-    }
+    Panels<P>::multiply(p, batch, m, rows, n, columns, a, b, steps, k > 0, last, one_block, sums);
     k += terms;
   } while (k < p.k);
-#ifdef CAUSEWAY_MATRIX_TILES
-  if constexpr (kBlocks.matrix_tiles) end_matrix_tiles();
-#endif
-}
-
-// The transposed problem: C^T = B^T A^T.
-template <class P>
-struct Swapped {
-  using Operand = typename P::Operand;
-  static constexpr bool kAContiguousInK = !P::kBContiguousInN;
-  static constexpr bool kBContiguousInN = !P::kAContiguousInK;
-  static constexpr GemmBlocks kBlocks = {GemmPath::kSkinny,    P::kBlocks.pairs, P::kBlocks.tile_columns,
-                                         P::kBlocks.tile_rows, P::kBlocks.n,     P::kBlocks.m,
-                                         P::kBlocks.k};
-  const P& p;
-  int64_t m, n, k;
-
-  CAUSEWAY_INLINE float load_a(int64_t batch, int64_t i, int64_t at) const { return p.load_b(batch, at, i); }
-  CAUSEWAY_INLINE float load_b(int64_t batch, int64_t at, int64_t j) const { return p.load_a(batch, j, at); }
-  CAUSEWAY_INLINE void prefetch_b(int64_t batch, int64_t at, int64_t j) const
-    requires requires { p.prefetch_a(batch, j, at); }
-  {
-    p.prefetch_a(batch, j, at);
-  }
-  CAUSEWAY_INLINE void store(int64_t batch, int64_t i, int64_t j, float value) const { p.store(batch, j, i, value); }
-};
-
-// kLanes columns of B, or terms of one of its columns, rounded to the operand type.
-template <class P, bool kAlong>
-CAUSEWAY_INLINE FloatLanes load_skinny(const P& p, int64_t batch, int64_t k, int64_t n) {
-  alignas(64) float terms[kLanes];
-#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) unroll(disable)
-  for (int64_t t = 0; t < kLanes; ++t)
-    terms[t] = round_operand<P>(kAlong ? p.load_b(batch, k + t, n) : p.load_b(batch, k, n + t));
-  return load_lanes(terms);
-}
-
-// The first `count` of them, zeros behind. Not one function with the one above: an array that both fill stays in
-// memory.
-template <class P, bool kAlong>
-CAUSEWAY_INLINE FloatLanes load_skinny(const P& p, int64_t batch, int64_t k, int64_t n, int64_t count) {
-  if (count >= kLanes) return load_skinny<P, kAlong>(p, batch, k, n);
-  alignas(64) float terms[kLanes];
-#pragma clang loop vectorize(disable) unroll(disable)
-  for (int64_t t = 0; t < kLanes; ++t)
-    terms[t] = t < count ? round_operand<P>(kAlong ? p.load_b(batch, k + t, n) : p.load_b(batch, k, n + t)) : 0.0f;
-  return load_lanes(terms);
-}
-
-// Rows of B between one that is read and one that is asked for. Nearer, a block's runs, each of which begins where the
-// processor has not looked ahead to, keep less memory busy than its bandwidth needs.
-constexpr int kSkinnyAhead = 16;
-
-// Rows whose factors of a few terms registers hold while B passes by.
-constexpr int kSkinnyHeldRows = 4;
-
-// sums[kRows][columns] += rows * B over kTerms of k, with B's columns side by side: as many rows of B are streamed
-// together. Sums are padded to whole vectors.
-template <class P, int kRows, int kTerms>
-CAUSEWAY_INLINE void skinny_across(const P& p, int64_t batch, int64_t n, int64_t columns, int64_t k, const float* rows,
-                                   int64_t row_stride, float* sums, int64_t sum_stride) {
-  static_assert(kRows <= kSkinnyHeldRows);
-  float held[kRows][kTerms];
-  for (int i = 0; i < kRows; ++i) {
-    for (int t = 0; t < kTerms; ++t) held[i][t] = rows[i * row_stride + t];
-  }
-#pragma clang loop unroll(disable)
-  for (int64_t j = 0; j < columns; j += kLanes) {
-    FloatLanes terms[kTerms];
-#pragma clang loop unroll(full)
-    for (int t = 0; t < kTerms; ++t) {
-      if constexpr (requires { p.prefetch_b(batch, k, n); }) p.prefetch_b(batch, k + kSkinnyAhead + t, n + j);
-      terms[t] = load_skinny<P, false>(p, batch, k + t, n + j, columns - j);
-    }
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kRows; ++i) {
-      float* to = sums + i * sum_stride + j;
-      FloatLanes sum = load_lanes(to);
-#pragma clang loop unroll(full)
-      for (int t = 0; t < kTerms; ++t) sum = multiply_add(splat_lanes(held[i][t]), terms[t], sum);
-      store_lanes(to, sum);
-    }
-  }
-}
-
-// Of `rows`, cut into groups of nearly one size, those whose sums registers hold.
-constexpr int skinny_group(int rows) {
-  int groups = (rows + kTileRows - 1) / kTileRows;
-  return (rows + groups - 1) / groups;
-}
-
-// Rows of B that meet all rows of A before the next ones do, and so the distance from one that is read to one that is
-// asked for: long enough that sums, which registers hold meanwhile, are seldom in memory, and short enough that what is
-// asked for stays in the second cache level until then.
-constexpr int kSkinnyBlock = 64;
-
-// sums[kRows][kVectors * kLanes] += rows * B over `terms` of k, with B's columns side by side and the sums in
-// registers. `count`: how many of the columns there are, more than all vectors but the last one have. With kAsk, the
-// rows of B that lie `ahead` of these are asked for.
-template <class P, int kRows, int kVectors, bool kAsk>
-CAUSEWAY_INLINE void skinny_tile(const P& p, int64_t batch, int64_t n, int64_t count, int64_t k, int64_t terms,
-                                 int64_t ahead, const float* rows, int64_t row_stride, float* sums,
-                                 int64_t sum_stride) {
-  FloatLanes tile[kRows][kVectors];
-#pragma clang loop unroll(full)
-  for (int i = 0; i < kRows; ++i) {
-#pragma clang loop unroll(full)
-    for (int j = 0; j < kVectors; ++j) tile[i][j] = load_lanes(sums + i * sum_stride + j * kLanes);
-  }
-#pragma clang loop unroll_count(2)
-  for (int64_t t = 0; t < terms; ++t) {
-    FloatLanes columns[kVectors];
-#pragma clang loop unroll(full)
-    for (int j = 0; j < kVectors; ++j) {
-      const int64_t at = j * kLanes;
-      if constexpr (kAsk && requires { p.prefetch_b(batch, k, n); }) p.prefetch_b(batch, k + t + ahead, n + at);
-      columns[j] = load_skinny<P, false>(p, batch, k + t, n + at, j + 1 < kVectors ? kLanes : count - at);
-    }
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kRows; ++i) {
-      const FloatLanes row = splat_lanes(rows[i * row_stride + t]);
-#pragma clang loop unroll(full)
-      for (int j = 0; j < kVectors; ++j) tile[i][j] = multiply_add(row, columns[j], tile[i][j]);
-    }
-  }
-#pragma clang loop unroll(full)
-  for (int i = 0; i < kRows; ++i) {
-#pragma clang loop unroll(full)
-    for (int j = 0; j < kVectors; ++j) store_lanes(sums + i * sum_stride + j * kLanes, tile[i][j]);
-  }
-}
-
-// The same of all rows: the first group, which may be smaller than others, asks for what the next block reads.
-template <class P, int kRows, int kVectors>
-CAUSEWAY_INLINE void skinny_tiles(const P& p, int64_t batch, int64_t n, int64_t count, int64_t k, int64_t terms,
-                                  int64_t ahead, const float* rows, int64_t row_stride, float* sums,
-                                  int64_t sum_stride) {
-  constexpr int kGroup = skinny_group(kRows);
-  constexpr int kFirst = kRows - (kRows - 1) / kGroup * kGroup;
-  skinny_tile<P, kFirst, kVectors, true>(p, batch, n, count, k, terms, ahead, rows, row_stride, sums, sum_stride);
-#pragma clang loop unroll(disable)
-  for (int i = kFirst; i < kRows; i += kGroup) {
-    skinny_tile<P, kGroup, kVectors, false>(p, batch, n, count, k, terms, ahead, rows + i * row_stride, row_stride,
-                                            sums + i * sum_stride, sum_stride);
-  }
-}
-
-// sums[kRows][columns] += rows * B over `terms` of k, with B's columns side by side: for more rows than skinny_across
-// has registers for. Each block of B is read once from memory and by the other groups of rows from a cache.
-template <class P, int kRows>
-CAUSEWAY_INLINE void skinny_blocks(const P& p, int64_t batch, int64_t n, int64_t columns, int64_t k, int64_t terms,
-                                   const float* rows, int64_t row_stride, float* sums, int64_t sum_stride) {
-  if constexpr (requires { p.prefetch_b(batch, k, n); }) {
-    if (k == 0) {  // what no block before it has asked for
-      const int64_t first = gemm_min(kSkinnyBlock, p.k);
-      for (int64_t t = 0; t < first; ++t) {
-        for (int64_t j = 0; j < columns; j += kLanes) p.prefetch_b(batch, t, n + j);
-      }
-    }
-  }
-  for (int64_t t = 0; t < terms; t += kSkinnyBlock) {
-    const int64_t some = gemm_min(kSkinnyBlock, terms - t);
-    const int64_t ahead = k + t + some < p.k ? kSkinnyBlock : 0;
-    for (int64_t j = 0; j < columns; j += kTileColumns) {
-      const int64_t count = columns - j;
-      if (count > 2 * kLanes) {
-        skinny_tiles<P, kRows, 3>(p, batch, n + j, count, k + t, some, ahead, rows + t, row_stride, sums + j,
-                                  sum_stride);
-      } else if (count > kLanes) {
-        skinny_tiles<P, kRows, 2>(p, batch, n + j, count, k + t, some, ahead, rows + t, row_stride, sums + j,
-                                  sum_stride);
-      } else {
-        skinny_tiles<P, kRows, 1>(p, batch, n + j, count, k + t, some, ahead, rows + t, row_stride, sums + j,
-                                  sum_stride);
-      }
-    }
-  }
-}
-
-// lanes[kRows][kColumns] += rows * B, lane by lane, over kLanes terms of k, or with kWhole off over `count`.
-template <class P, int kRows, int kColumns, bool kWhole>
-CAUSEWAY_INLINE void skinny_along_step(const P& p, int64_t batch, int64_t n, int64_t k, int64_t count,
-                                       const float* rows, int64_t row_stride, FloatLanes (&lanes)[kRows][kColumns]) {
-  FloatLanes columns[kColumns];
-#pragma clang loop unroll(full)
-  for (int j = 0; j < kColumns; ++j) {
-    if constexpr (requires { p.prefetch_b(batch, k, n); }) p.prefetch_b(batch, k, n + j + 2 * kColumns);
-    if constexpr (kWhole) {
-      columns[j] = load_skinny<P, true>(p, batch, k, n + j);
-    } else {
-      columns[j] = load_skinny<P, true>(p, batch, k, n + j, count);
-    }
-  }
-#pragma clang loop unroll(full)
-  for (int i = 0; i < kRows; ++i) {
-    const FloatLanes row = load_lanes(rows + i * row_stride);
-#pragma clang loop unroll(full)
-    for (int j = 0; j < kColumns; ++j) lanes[i][j] = multiply_add(row, columns[j], lanes[i][j]);
-  }
-}
-
-// sums[kRows][kColumns] += rows * B over `terms` of k, with B's columns each running along memory: dot products, kLanes
-// terms at a time.
-template <class P, int kRows, int kColumns>
-CAUSEWAY_INLINE void skinny_along(const P& p, int64_t batch, int64_t n, int64_t k, int64_t terms, const float* rows,
-                                  int64_t row_stride, float* sums, int64_t sum_stride) {
-  FloatLanes lanes[kRows][kColumns] = {};
-  int64_t t = 0;
-#pragma clang loop unroll(disable)
-  for (; t + kLanes <= terms; t += kLanes)
-    skinny_along_step<P, kRows, kColumns, true>(p, batch, n, k + t, kLanes, rows + t, row_stride, lanes);
-  if (t < terms)
-    skinny_along_step<P, kRows, kColumns, false>(p, batch, n, k + t, terms - t, rows + t, row_stride, lanes);
-  // The sum of column j and row i has the number j * kRows + i.
-  constexpr int kSums = kRows * kColumns;
-#pragma clang loop unroll(full)
-  for (int first = 0; first < kSums; first += kLanes) {
-    FloatLanes some[kLanes];
-#pragma clang loop unroll(full)
-    for (int s = 0; s < kLanes; ++s)
-      some[s] = first + s < kSums ? lanes[(first + s) % kRows][(first + s) / kRows] : FloatLanes(0.0f);
-    const FloatLanes found = sum_lanes_of(some);
-#pragma clang loop unroll(full)
-    for (int s = 0; s < kLanes && first + s < kSums; ++s)
-      sums[(first + s) % kRows * sum_stride + (first + s) / kRows] += found[s];
-  }
-}
-
-// The same of all rows: for those after the first group B comes from the first cache level.
-template <class P, int kRows, int kColumns>
-CAUSEWAY_INLINE void skinny_along_all(const P& p, int64_t batch, int64_t n, int64_t k, int64_t terms, const float* rows,
-                                      int64_t row_stride, float* sums, int64_t sum_stride) {
-  constexpr int kGroup = skinny_group(kRows);
-  constexpr int kLast = (kRows - 1) / kGroup * kGroup;
-#pragma clang loop unroll(disable)
-  for (int i = 0; i < kLast; i += kGroup) {
-    skinny_along<P, kGroup, kColumns>(p, batch, n, k, terms, rows + i * row_stride, row_stride, sums + i * sum_stride,
-                                      sum_stride);
-  }
-  skinny_along<P, kRows - kLast, kColumns>(p, batch, n, k, terms, rows + kLast * row_stride, row_stride,
-                                           sums + kLast * sum_stride, sum_stride);
-}
-
-template <int kRows, class P>
-CAUSEWAY_INLINE void run_skinny_rows(const P& p, int64_t task, void* scratch) {
-  constexpr GemmBlocks kBlocks = P::kBlocks;
-  int64_t n_blocks = gemm_ceil_div(p.n, kBlocks.n);
-  int64_t batch = task / n_blocks;
-  int64_t n = task % n_blocks * kBlocks.n;
-  int64_t columns = gemm_min(kBlocks.n, p.n - n);
-
-  int64_t row_stride = gemm_skinny_stride(kBlocks, p.k);
-  float* rows = static_cast<float*>(scratch);
-  float* sums = rows + kRows * row_stride;
-  for (int64_t i = 0; i < kRows * kBlocks.n; ++i) sums[i] = 0.0f;
-  // Where sums stay in memory anyway, half as many terms cost nothing and are read from a nearer cache.
-  constexpr int64_t kTerms = P::kBContiguousInN ? gemm_min(kBlocks.k, 512) : kBlocks.k;
-  for (int64_t k = 0; k < p.k; k += kTerms) {
-    int64_t terms = gemm_min(kTerms, p.k - k);
-    for (int64_t i = 0; i < kRows; ++i) {
-#pragma clang loop vectorize(assume_safety)
-      for (int64_t t = 0; t < terms; ++t) rows[i * row_stride + t] = round_operand<P>(p.load_a(batch, i, k + t));
-      for (int64_t t = terms; t < row_stride; ++t) rows[i * row_stride + t] = 0.0f;
-    }
-    if constexpr (P::kBContiguousInN) {
-      if constexpr (kRows > kSkinnyHeldRows) {
-        skinny_blocks<P, kRows>(p, batch, n, columns, k, terms, rows, row_stride, sums, kBlocks.n);
-      } else {
-        constexpr int kTogether = 8;
-        int64_t t = 0;
-        for (; t + kTogether <= terms; t += kTogether) {
-          skinny_across<P, kRows, kTogether>(p, batch, n, columns, k + t, rows + t, row_stride, sums, kBlocks.n);
-        }
-        for (; t < terms; ++t)
-          skinny_across<P, kRows, 1>(p, batch, n, columns, k + t, rows + t, row_stride, sums, kBlocks.n);
-      }
-    } else {
-      constexpr int kTogether = skinny_group(kRows) > kTileRows * 3 / 4 ? 3 : 4;
-      int64_t j = 0;
-      for (; j + kTogether <= columns; j += kTogether) {
-        skinny_along_all<P, kRows, kTogether>(p, batch, n + j, k, terms, rows, row_stride, sums + j, kBlocks.n);
-      }
-      for (; j < columns; ++j)
-        skinny_along_all<P, kRows, 1>(p, batch, n + j, k, terms, rows, row_stride, sums + j, kBlocks.n);
-    }
-  }
-  for (int64_t i = 0; i < kRows; ++i) {
-#pragma clang loop vectorize(assume_safety)
-    for (int64_t j = 0; j < columns; ++j) p.store(batch, i, n + j, sums[i * kBlocks.n + j]);
-  }
-}
-
-template <class P>
-CAUSEWAY_INLINE void run_skinny(const P& p, int64_t task, void* scratch) {
-  run_skinny_rows<static_cast<int>(P::kBlocks.m)>(p, task, scratch);
+  Panels<P>::end();
 }
 
 }  // namespace gemm
@@ -842,11 +399,5 @@ CAUSEWAY_INLINE void gemm_pack(const P& p, int64_t task) {
 // Phase 2: computes one block of C and hands it to the epilogue. `scratch`: gemm_scratch_bytes, 64-byte aligned.
 template <class P>
 CAUSEWAY_INLINE void gemm_run(const P& p, int64_t task, void* scratch) {
-  if constexpr (P::kBlocks.path == GemmPath::kSkinny) {
-    gemm::run_skinny(p, task, scratch);
-  } else if constexpr (P::kBlocks.path == GemmPath::kSkinnySwapped) {
-    gemm::run_skinny(gemm::Swapped<P>{p, p.n, p.m, p.k}, task, scratch);
-  } else {
-    gemm::run_packed(p, task, scratch);
-  }
+  gemm::run_packed(p, task, scratch);
 }

@@ -1,5 +1,5 @@
-// Fits the figures by which plans of Hopper's GEMMs are chosen (HopperGemmFigures, codegen/gpu/schedules.h) to what a
-// card took for plans that were forced, and prints them and how far from the measurements they are.
+// Fits the figures by which plans of Hopper's GEMMs are chosen (HopperGemmFigures, codegen/gpu/gemm_hopper_model.h) to
+// what a card took for plans that were forced, and prints them and how far from the measurements they are.
 //
 //   fit_gemm_model FIELDS FILE [FIGURE...]
 //
@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/gpu/gemm_geometry.h"
+#include "causeway/codegen/gpu/gemm_hopper_model.h"
 
 namespace causeway::codegen {
 namespace {

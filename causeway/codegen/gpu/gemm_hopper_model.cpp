@@ -1,4 +1,4 @@
-#include "causeway/codegen/gpu/gemm_geometry.h"
+#include "causeway/codegen/gpu/gemm_hopper_model.h"
 
 #include <fmt/format.h>
 
@@ -6,53 +6,157 @@
 #include <cmath>
 #include <numeric>
 #include <utility>
-#include <vector>
 
-#include "causeway/base/error.h"
-#include "causeway/device/gpu_architecture.h"
+#include "causeway/codegen/gpu/gemm_sizes.h"
+#include "causeway/kernels/x86/gemm_layout.h"
 
 namespace causeway::codegen {
 namespace {
 
-constexpr int64_t kTakenForUnknown = 4096;  // what an unknown size is taken for
-constexpr int kMostSplits = 32;
-constexpr int64_t kLeastSplitK = 256;  // less is not worth a part of its own
-constexpr double kLaunch = 3;          // microseconds
-
-struct Sizes {
-  int64_t batch, m, n, k;
-  bool all_known;
-
-  Sizes(int64_t batch, int64_t m, int64_t n, int64_t k)
-      : batch(batch == kUnknownSize ? 1 : batch),
-        m(m == kUnknownSize ? kTakenForUnknown : m),
-        n(n == kUnknownSize ? kTakenForUnknown : n),
-        k(k == kUnknownSize ? kTakenForUnknown : k),
-        all_known(batch != kUnknownSize && m != kUnknownSize && n != kUnknownSize && k != kUnknownSize) {}
+// Tiles of Hopper's GEMMs as {m, n, ping_pong, measured, ...}. Fitted, with the times below, to the times of GEMMs
+// of bf16 on H200s in tests/kernels: hopper_gemms_h200.txt, some 300 more of shapes that had been slow, and what 116
+// others gained or lost, beside cuBLASLt, where their plan changed (docs/log/gemm.md); 128 x 208 ping-pong is
+// set between what these say and what training steps gained. hopper_gemms_in_a_row_h200.txt is what the energy,
+// HopperGemmFigures::power, was fitted to, hopper_gemms_one_tile_h200.txt what HopperGemmFigures::one_tile was, but for
+// what results take and an element, which 271 plans of large tiles were, those of 200 shapes drawn at random among them
+// (docs/log/gemm.md); tiles of 192 rows are set by hand from hopper_gemms_192_rows_h200.txt. None of those of
+// 16-bit operands spills with what the epilogues that it is for keep in registers: 256 x 208 would with others. Those
+// of 8-bit operands, and ping-pong ones whose results are stored otherwise than by TMA, are set by hand
+// from fewer runs; 128 x 192 ping-pong is not among the latter. Those that results are added to (kByTmaAdded) were
+// fitted to hopper_gemms_added_h200.txt and to GEMMs on an H100. Clusters of two of larger GEMMs took 0.89 to 1.08
+// times as long, in a row 0.99 to 1.02, and steps as long or longer.
+constexpr unsigned kOne = 1 << static_cast<int>(HopperGemmAccumulators::kOne);
+constexpr unsigned kPromoted = 1 << static_cast<int>(HopperGemmAccumulators::kPromoted);
+constexpr unsigned kBlockScaled = 1 << static_cast<int>(HopperGemmAccumulators::kBlockScaled);
+constexpr unsigned kAnyBlockScaled = kBlockScaled | 1 << static_cast<int>(HopperGemmAccumulators::kBlockScaledByColumn);
+constexpr auto kByTma = HopperGemmStores::kByTma, kByTmaAdded = HopperGemmStores::kByTmaAdded,
+               kOther = HopperGemmStores::kOther;
+constexpr HopperGemmSchedule kHopperGemm[] = {
+    // clang-format off
+    {64, 64, false, 1.040, kOne}, {64, 80, false, 1.032, kOne}, {64, 96, false, 1.058, kOne},
+    {64, 112, false, 1.033, kOne}, {64, 128, false, 1.037, kOne}, {64, 144, false, 1.104, kOne},
+    {64, 160, false, 1.014, kOne}, {64, 176, false, 1.055, kOne}, {64, 192, false, 1.027, kOne},
+    {64, 208, false, 1.035, kOne}, {64, 224, false, 1.051, kOne}, {64, 240, false, 1.056, kOne},
+    {64, 256, false, 1.008, kOne}, {128, 64, false, 1.034, kOne}, {128, 80, false, 1.082, kOne},
+    {128, 96, false, 1.068, kOne}, {128, 112, false, 1.003, kOne}, {128, 128, false, 0.983, kOne},
+    {128, 144, false, 1.005, kOne}, {128, 160, false, 1.006, kOne}, {128, 176, false, 0.966, kOne},
+    {128, 192, false, 0.987, kOne}, {128, 208, false, 0.988, kOne}, {128, 224, false, 0.999, kOne},
+    {128, 240, false, 0.974, kOne}, {128, 256, false, 0.990, kOne},
+    {192, 96, false, 1.09, kOne}, {192, 112, false, 1.02, kOne}, {192, 128, false, 1.02, kOne},
+    {192, 144, false, 1.025, kOne}, {192, 160, false, 1.01, kOne}, {192, 176, false, 1.025, kOne},
+    {192, 192, false, 0.98, kOne}, {256, 64, false, 1.060, kOne},
+    {256, 80, false, 1.040, kOne}, {256, 96, false, 1.038, kOne}, {256, 128, false, 1.007, kOne},
+    {256, 144, false, 1.009, kOne}, {256, 160, false, 1.002, kOne}, {256, 176, false, 1.008, kOne},
+    {256, 192, false, 0.964, kOne}, {256, 208, false, 0.996, kOne, kByTma},
+    {64, 96, true, 1.022, kOne, kByTma}, {64, 128, true, 0.999, kOne, kByTma}, {64, 144, true, 1.023, kOne, kByTma},
+    {64, 160, true, 0.993, kOne, kByTma}, {64, 176, true, 1.006, kOne, kByTma}, {64, 192, true, 1.007, kOne, kByTma},
+    {64, 208, true, 1.016, kOne, kByTma}, {64, 224, true, 1.042, kOne, kByTma}, {64, 240, true, 1.042, kOne, kByTma},
+    {64, 256, true, 0.978, kOne, kByTma}, {128, 96, true, 1.045, kOne, kByTma}, {128, 112, true, 1.011, kOne, kByTma},
+    {128, 128, true, 0.964, kOne, kByTma}, {128, 144, true, 0.962, kOne, kByTma}, {128, 160, true, 0.964, kOne, kByTma},
+    {128, 176, true, 0.974, kOne, kByTma}, {128, 192, true, 0.987, kOne, kByTma}, {128, 208, true, 0.988, kOne, kByTma},
+    {256, 160, false, 0.97, kOne, kByTmaAdded},
+    {64, 256, true, 1.30, kOne, kByTmaAdded, 815}, {128, 128, true, 0.98, kOne, kByTmaAdded, 930, 1.3},
+    {128, 160, true, 1.06, kOne, kByTmaAdded, 930, 1.3}, {128, 192, true, 1.00, kOne, kByTmaAdded, 930, 1.3},
+    {64, 256, true, 1.05, kOne, kOther, 815}, {128, 128, true, 0.97, kOne, kOther, 930, 1.3},
+    {128, 160, true, 1.10, kOne, kOther, 930, 1.3},
+    {128, 192, false, 1.0, kPromoted}, {128, 224, false, 1.005, kPromoted}, {128, 128, false, 1.04, kPromoted},
+    {128, 128, false, 1.12, kAnyBlockScaled}, {128, 64, false, 1.44, kPromoted | kAnyBlockScaled},
+    {64, 128, false, 1.15, kPromoted | kAnyBlockScaled}, {64, 64, false, 1.36, kPromoted | kAnyBlockScaled},
+    {256, 128, false, 1.03, kBlockScaled},
+    // clang-format on
 };
+constexpr HopperGemmFigures kHopperGemmFigures = {
+    .cooperative = {.begin = 3.58,
+                    .element = 2.486e-05,
+                    .element_of_64 = 1.702e-05,
+                    .line = 0.001253,
+                    .wait = 0,
+                    .last_round = 0.962,
+                    .padding = 0.0852,
+                    .store = 0.169,
+                    .narrow_store = 1.31,
+                    .first_slices = 0,
+                    .a_side_by_side = 0.964,
+                    .b_side_by_side = 1.08,
+                    .crossing = 0.721},
+    .ping_pong = {.begin = 2.94,
+                  .element = 2.022e-05,
+                  .element_of_64 = 1.485e-05,
+                  .line = 0.000966,
+                  .wait = 0.0742,
+                  .last_round = 0.879,
+                  .padding = 0,
+                  .store = 0,
+                  .narrow_store = 0,
+                  .first_slices = 1.58,
+                  .a_side_by_side = 1.08,
+                  .b_side_by_side = 1.31,
+                  .crossing = 0.964},
+    .one_tile = {.begin = 5.811,
+                 .result = 6.67e-5,
+                 .few_results = 10600,
+                 .element = 1.38e-5,
+                 .clock = 0.334,
+                 .line = 6.09e-4,
+                 .all_lines = 7.016e-4,
+                 .line_of_group = 0.81,
+                 .a_line = 1.228,
+                 .parts_of_lines = 1.45,
+                 .way = 1.104,
+                 .a_side_by_side = 0.882,
+                 .b_side_by_side = 0.427,
+                 .crossing = 3.748,
+                 .combine_launch = 2.891,
+                 .combine_bytes = 6.05e6,
+                 .cluster = 0.497,
+                 .out_of_step = 0.0285,
+                 .few_blocks = 104},
+    .rounds = {.begin = 2.8, .part = 0.805, .part_side_by_side = 0.85, .long_part = 0.095, .long_time = 100},
+    .parts_of_lines = {.most = 0.1, .most_ping_pong = 0.2, .few = 0.0125, .many = 0.0156},
+    .power = {.multiply_add = 0.504,
+              .line = 75.6,
+              .operand = 28.4,
+              .ping_pong = 0.22,
+              .store = 1.08,
+              .part = 4.6,
+              .crossing = 0.34}};
 
-// Part of the time model: what one unit multiplies in a microsecond, and bytes of memory of all units.
-struct Rates {
-  double multiply_adds;
-  double memory_bytes;
-};
-
-// Calls `offer(splits, microseconds)` for each way to cut k.
-template <class Offer>
-void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int tile_k, int64_t units, const Rates& rates,
-                    Offer&& offer) {
-  const int64_t tiles = sizes.batch * gemm_ceil_div(sizes.m, tile_m) * gemm_ceil_div(sizes.n, tile_n);
-  for (int splits = 1; splits <= kMostSplits; ++splits) {
-    const int64_t split_k = gpu_gemm_split_k(sizes.k, splits, tile_k);
-    if (splits > 1 && (!sizes.all_known || split_k < kLeastSplitK)) return;
-    if (splits > 1 && split_k * (splits - 1) >= sizes.k) continue;  // a part would be empty
-    const auto rounds = static_cast<double>(gemm_ceil_div(tiles * splits, units));
-    double time = rounds * tile_m * tile_n * static_cast<double>(split_k) / rates.multiply_adds;
-    if (splits > 1)
-      time += kLaunch + 8.0 * splits * static_cast<double>(sizes.batch * sizes.m * sizes.n) / rates.memory_bytes;
-    offer(splits, time);
-  }
-}
+// From which k such lines took longer with one tile each: those of 5,600 and 7,904 did, of 2,208 they did not.
+constexpr int64_t kHopperGemmLongLines = 4096;
+// In the order of their tiles, which counts where each has one, blocks without clusters fill groups of multiprocessors
+// (GPCs) of 16 or 18 one after the other. The cache has two halves, between which lines pass: what counts as much as a
+// line that a group wants is, of a line that half of the groups want, so many of it. And up to how many tiles one above
+// the other are tried as those that come before others.
+constexpr int64_t kHopperGemmUnitGroups = 8, kHopperGemmMostTogether = 32;
+constexpr double kHopperGemmLineOfHalf = 1.125;
+// The k from which sums of several rounds were faster.
+constexpr int64_t kHopperGemmLongestOneTile = 32768;
+// Such tiles in clusters of eight, whose blocks each load a half and a quarter of what they share, lines along k: from
+// which k they were faster.
+constexpr int64_t kHopperGemmLeastInClusters = 2048;
+// Of each element of a tile that warpgroups share, where TMA loads what results are computed of, and where
+// they are stored otherwise.
+constexpr double kHopperGemmAddedStore = 1.4e-4, kHopperGemmOtherStore = 1e-4;
+// Where lines of A lie side by side, what a tile of 64 rows that warpgroups share takes as a multiple.
+constexpr double kHopperGemmFewRowsSideBySide = 1.17;
+// Where lines of B lie side by side and begin within 128 bytes, what a tile of 192 rows takes as a multiple: three
+// warpgroups read each line from shared memory, which is written meanwhile.
+constexpr double kHopperGemmThreeReadCrossing = 1.1;
+// Of plans that take as long, to the model, those whose results leave as they lie: what transposes take as a multiple
+// where there are more tiles than multiprocessors.
+constexpr double kHopperGemmSwapped = 1.001;
+// A fifth stage in place of some of the room for results: up to how many rounds and which k it was measured (31 plans
+// of an H200), and what it takes as a multiple. With many rounds results wait for room longer than slices would.
+constexpr int64_t kHopperGemmFewRounds = 4, kHopperGemmLongestFewRounds = 4096;
+constexpr double kHopperGemmFifthStage = 0.985;
+// Two rounds of small tiles took more than one tile each where the models said the same: 1,376 x 2,560 x 2,560 NN,
+// 9,440 x 512 x 3,072 and 7,264 x 512 x 1,280 5 % to 15 %.
+constexpr int kHopperGemmSmallTile = 128 * 144;
+constexpr double kHopperGemmTwoOfSmallTiles = 1.015;
+// Of a k that is split: the second launch, and bytes that it moves in a microsecond.
+constexpr double kHopperGemmCombineLaunch = 3.9, kHopperGemmCombineBytes = 7.1e6;
+// The longest k whose stores are worth hiding.
+constexpr int64_t kHopperGemmLongestPingPong = 8192, kHopperGemmLongestPingPongAdded = 4096;
 
 // A GEMM of which every block computes one tile, or one of `parts` of a tile's k: so many tiles above one another
 // and side by side.
@@ -100,7 +204,7 @@ int64_t order_tiles(HopperGemmTile& tile, const HopperGemmGrid& grid) {
 // Whether tiles that have room for four stages and results are better off with a fifth and less room for results: few
 // rounds of them, of one result of two bytes that is sent. `tiles`: how many there are.
 bool fifth_stage_pays(HopperGemmTile tile, HopperGemmAccumulators sums, HopperGemmStores stores, GemmOrder order,
-                      const Sizes& sizes, int64_t tiles, int64_t units) {
+                      const GpuGemmSizes& sizes, int64_t tiles, int64_t units) {
   const bool sends_one = stores == HopperGemmStores::kByTma && order.may_swap && order.one_result;
   if (!sizes.all_known || sums != HopperGemmAccumulators::kOne || !sends_one || tile.results_in_stages ||
       tiles > kHopperGemmFewRounds * units || sizes.k > kHopperGemmLongestFewRounds ||
@@ -114,7 +218,7 @@ bool fifth_stage_pays(HopperGemmTile tile, HopperGemmAccumulators sums, HopperGe
 class HopperGemmModel {
  public:
   // `order`: of the GEMM that is computed, `swapped` or not.
-  HopperGemmModel(const HopperGemmFigures& figures, const Sizes& sizes, const HopperGemmSchedule& schedule,
+  HopperGemmModel(const HopperGemmFigures& figures, const GpuGemmSizes& sizes, const HopperGemmSchedule& schedule,
                   HopperGemmAccumulators sums, HopperGemmStores stores, GemmOrder order, bool swapped, int64_t units)
       : figures_(figures),
         schedule_(schedule),
@@ -214,7 +318,7 @@ class HopperGemmModel {
     return std::pow(std::pow(one, kNorm) + std::pow(other, kNorm), 1 / kNorm);
   }
   // Where neither operand's lines begin at a multiple of 128 bytes, what a slice takes as a multiple.
-  double parts_of_lines_of_rounds(const Sizes& sizes) const {
+  double parts_of_lines_of_rounds(const GpuGemmSizes& sizes) const {
     const HopperGemmPartsOfLines& parts = figures_.parts_of_lines;
     if (sizes.k % kHopperGemmDepth == 0 || !order_.a_along_k || !order_.b_along_k) return 1;
     const double lines = static_cast<double>(schedule_.m + schedule_.n) / (schedule_.m * schedule_.n);
@@ -254,7 +358,7 @@ class HopperGemmModel {
   double energy_ = 0, energy_of_part_ = 0;  // in microseconds at the power limit; 0 where nothing was measured
 };
 
-HopperGemmGrid hopper_gemm_grid(const Sizes& sizes, const HopperGemmTile& tile, int splits) {
+HopperGemmGrid hopper_gemm_grid(const GpuGemmSizes& sizes, const HopperGemmTile& tile, int splits) {
   return {sizes.batch, gemm_ceil_div(sizes.m, int64_t{tile.m}), gemm_ceil_div(sizes.n, int64_t{tile.n}), splits};
 }
 
@@ -270,7 +374,7 @@ class HopperGemmCandidates {
         stores_(stores) {}
 
   // A GEMM, or that of the transposes, which has these sizes and this order then.
-  void consider(const Sizes& sizes, GemmOrder order, bool swapped) {
+  void consider(const GpuGemmSizes& sizes, GemmOrder order, bool swapped) {
     const bool may_cluster = sizes.all_known && order.a_along_k && order.b_along_k && order.few_batch_dimensions &&
                              sizes.k >= kHopperGemmLeastInClusters && architecture_.blocks_in_clusters_of_eight > 0;
     for (const HopperGemmSchedule& candidate : hopper_gemm_schedules()) {
@@ -305,7 +409,8 @@ class HopperGemmCandidates {
 
  private:
   void offer(double microseconds, const HopperGemmPlan& plan) { offers_.push_back({plan, microseconds}); }
-  void offer_rounds(const Sizes& sizes, GemmOrder order, const HopperGemmModel& model, const HopperGemmTile& tile) {
+  void offer_rounds(const GpuGemmSizes& sizes, GemmOrder order, const HopperGemmModel& model,
+                    const HopperGemmTile& tile) {
     double time = model.time();
     if (tile.swapped) time *= kHopperGemmSwapped;
     if (sums_ == HopperGemmAccumulators::kOne && !tile.ping_pong && tile.m * tile.n <= kHopperGemmSmallTile &&
@@ -315,7 +420,7 @@ class HopperGemmCandidates {
     offer(time, {tile});
   }
 
-  void offer_one_tile_each(const Sizes& sizes, const HopperGemmModel& model, HopperGemmTile tile, int64_t blocks,
+  void offer_one_tile_each(const GpuGemmSizes& sizes, const HopperGemmModel& model, HopperGemmTile tile, int64_t blocks,
                            int splits, int64_t each) {
     tile.results_in_stages = true;
     tile.stages = hopper_gemm_best_stages(tile);
@@ -325,7 +430,7 @@ class HopperGemmCandidates {
     offer(model.time_of_one_tile_each(tile, blocks, lines, splits, each), {tile, splits});
   }
 
-  void consider_clusters(const Sizes& sizes, const HopperGemmModel& model, HopperGemmTile tile) {
+  void consider_clusters(const GpuGemmSizes& sizes, const HopperGemmModel& model, HopperGemmTile tile) {
     for (const auto [above, beside] : {std::pair{2, 4}, std::pair{4, 2}}) {
       tile.cluster_m = above;
       tile.cluster_n = beside;
@@ -339,14 +444,14 @@ class HopperGemmCandidates {
   }
 
   // All tiles in parts, or those of the last round, which then fill it.
-  void consider_parts(const Sizes& sizes, const HopperGemmModel& model, const HopperGemmTile& tile,
+  void consider_parts(const GpuGemmSizes& sizes, const HopperGemmModel& model, const HopperGemmTile& tile,
                       bool may_have_one_each) {
     const int64_t full = model.tiles() / units_ * units_;
     for (const int64_t whole : {int64_t{0}, full}) {
       if (whole == model.tiles()) continue;
-      for (int splits = 2; splits <= kMostSplits; ++splits) {
+      for (int splits = 2; splits <= kGpuGemmMostSplits; ++splits) {
         const int64_t each = gemm_ceil_div(model.slices(), int64_t{splits});
-        if (each * kHopperGemmDepth < kLeastSplitK) break;
+        if (each * kHopperGemmDepth < kGpuGemmLeastSplitK) break;
         if (each * (splits - 1) >= model.slices()) continue;  // a part would be empty
         if (may_have_one_each && model.tiles() * splits <= units_) {
           offer_one_tile_each(sizes, model, tile, model.tiles() * splits, splits, each);
@@ -367,59 +472,17 @@ class HopperGemmCandidates {
 
 }  // namespace
 
-GpuGemmChoice choose_gpu_gemm(const GpuArchitecture& architecture, GemmOperand operand, int64_t batch, int64_t m,
-                              int64_t n, int64_t k) {
-  const auto thin = [](int64_t size) { return size != kUnknownSize && size <= kSkinnyGemmRows; };
-  const GemmSides sides = thin(m) ? GemmSides::kSkinnyM : thin(n) ? GemmSides::kSkinnyN : GemmSides::kLarge;
-  const double multiply_adds = gemm_multiply_adds(architecture, operand), bytes = gemm_combine_bytes(architecture);
-  const Sizes sizes(batch, m, n, k);
-  GpuGemmChoice best;
-  double best_time = 0;
-  for (const GemmSchedule& candidate : gemm_schedules()) {
-    if (candidate.operand != operand || candidate.sides != sides || candidate.instructions != architecture.wave_matrix)
-      continue;
-    const GpuGemmTile& tile = candidate.tile;
-    for_each_split(sizes, tile.m, tile.n, tile.k, architecture.parallel_units,
-                   {multiply_adds * candidate.efficiency, bytes}, [&](int splits, double time) {
-                     if (best_time != 0 && time >= best_time) return;
-                     best_time = time;
-                     best = {tile, splits};
-                   });
-  }
-  return best;
-}
-
-SkinnyGemmTile choose_skinny_gemm(const GpuArchitecture& architecture, int64_t batch, int64_t m, int64_t n, int64_t k) {
-  // Every block reads all rows: few of them hardly count beside as many columns, many do. But most multiprocessors are
-  // to have a block.
-  constexpr int64_t kFewRows = 2;
-  constexpr double kLeastShare = 0.7;
-  // What one block of a multiprocessor's four has on its way. A cluster costs more than it gains where that is all.
-  constexpr int64_t kLongestAlone = 2048;
-  constexpr int kMostParts = 8, kBlocksPerUnit = 3;
-  const Sizes sizes(batch, 1, n, 1);
-  const int units = architecture.parallel_units;
-  const auto blocks = [&](int columns) { return sizes.batch * gemm_ceil_div(sizes.n, columns); };
-  SkinnyGemmTile tile;
-  tile.columns = m <= kFewRows || static_cast<double>(blocks(32)) < kLeastShare * units ? 16 : 32;
-  const auto may_part = [&] {
-    return architecture.has_clusters && 2 * tile.parts <= kMostParts && k % (2 * tile.parts * kSkinnyGemmSlice) == 0 &&
-           k / tile.parts > kLongestAlone && blocks(tile.columns) * tile.parts < int64_t{kBlocksPerUnit} * units;
-  };
-  while (may_part()) tile.parts *= 2;
-  // More waves where a multiprocessor has a single block.
-  if (blocks(tile.columns) * tile.parts <= units) tile.waves = 16;
-  return tile;
-}
+std::span<const HopperGemmSchedule> hopper_gemm_schedules() { return kHopperGemm; }
+const HopperGemmFigures& hopper_gemm_figures() { return kHopperGemmFigures; }
 
 std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmAccumulators sums,
                                                 HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
                                                 GemmOrder order, const HopperGemmFigures& figures) {
   HopperGemmCandidates candidates(figures, architecture, sums, stores);
-  candidates.consider(Sizes(batch, m, n, k), order, false);
+  candidates.consider(GpuGemmSizes(batch, m, n, k), order, false);
   if (order.may_swap) {
     std::swap(order.a_along_k, order.b_along_k);
-    candidates.consider(Sizes(batch, n, m, k), order, true);
+    candidates.consider(GpuGemmSizes(batch, n, m, k), order, true);
   }
   return candidates.take_offers();
 }
@@ -431,7 +494,7 @@ HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGem
   HopperGemmPlan plan = std::ranges::min_element(offers, {}, &HopperGemmOffer::microseconds)->plan;
   HopperGemmTile& tile = plan.tile;
   if (tile.swapped) std::swap(m, n);
-  const Sizes sizes(batch, m, n, k);
+  const GpuGemmSizes sizes(batch, m, n, k);
   const HopperGemmGrid grid = hopper_gemm_grid(sizes, tile, plan.splits);
   const int64_t whole = plan.splits > 1 ? plan.whole_tiles : 0;
   const int64_t work = whole + (grid.batch * grid.rows * grid.columns - whole) * plan.splits;
@@ -447,25 +510,12 @@ HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGem
   return plan;
 }
 
-std::string gemm_tile_text(const GpuGemmTile& tile) {
-  return fmt::format(
-      "static constexpr GpuGemmTile kTile = {{.m = {}, .n = {}, .k = {}, .wave_m = {}, .wave_n = {}, .stages = {}, "
-      ".blocks_per_unit = {}, .ping_pong = {}}};",
-      tile.m, tile.n, tile.k, tile.wave_m, tile.wave_n, tile.stages, tile.blocks_per_unit, tile.ping_pong);
-}
-
 std::string gemm_tile_text(const HopperGemmTile& tile) {
   return fmt::format(
       "static constexpr HopperGemmTile kTile = {{.m = {}, .n = {}, .stages = {}, .cluster_m = {}, .ping_pong = {}, "
       ".b_along_k = {}, .results_in_stages = {}, .cluster_n = {}, .rows_together = {}, .swapped = {}}};",
       tile.m, tile.n, tile.stages, tile.cluster_m, tile.ping_pong, tile.b_along_k, tile.results_in_stages,
       tile.cluster_n, tile.rows_together, tile.swapped);
-}
-
-std::string gemm_tile_text(const SkinnyGemmTile& tile) {
-  return fmt::format(
-      "static constexpr SkinnyGemmTile kTile = {{.columns = {}, .waves = {}, .parts = {}, .row_bytes = {}}};",
-      tile.columns, tile.waves, tile.parts, tile.row_bytes);
 }
 
 }  // namespace causeway::codegen
