@@ -51,9 +51,10 @@ TEST(Schedules, EveryHeadFindsTilesThatFit) {
                 EXPECT_LE(kernel.run.shared_bytes * kernel.blocks_per_unit, architecture.shared_bytes)
                     << architecture.processor << ", heads of " << head_dim << ", " << kernel.run.function;
             }
-  EXPECT_THAT(includes, testing::ElementsAre("attention.h", "attention_cdna.h", "attention_cdna_gradient.h",
-                                             "attention_gradient.h", "attention_hopper.h",
-                                             "attention_hopper_gradient.h", "attention_hopper_joint_gradient.h"));
+  EXPECT_THAT(includes,
+              testing::ElementsAre("attention.h", "attention_cdna.h", "attention_cdna_gradient.h",
+                                   "attention_gradient.h", "attention_hopper.h", "attention_hopper_gradient.h",
+                                   "attention_hopper_joint_gradient.h", "attention_hopper_wide_gradient.h"));
 }
 
 // Kernel text that does not compile when the kernels' structures differ from the layout.

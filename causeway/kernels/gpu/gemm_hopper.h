@@ -193,8 +193,10 @@ CAUSEWAY_INLINE void hopper_gemm_run(const Problem& problem, const TensorMapByte
     cluster_begin();
   }
   // The registers of the block, 168 for each thread of three warpgroups, 128 of four, go to those that multiply: all
-  // that can be where they have most accumulators. In other tiles some of those that load would spill with 24.
-  constexpr bool kManySums = HopperGemmMainloopOf<Problem>::kRegisters >= 160;
+  // that can be where they have most accumulators, or many and a row's factors for each. In other tiles some of those
+  // that load would spill with 24.
+  constexpr int kRegisters = HopperGemmMainloopOf<Problem>::kRegisters;
+  constexpr bool kManySums = kRegisters > 192 || (kTile.swapped && kRegisters >= 160);
   constexpr int kLoading = kGroups == 3 ? 56 : kManySums ? 24 : 40;
   constexpr int kMultiplying = kGroups == 3 ? 152 : kManySums ? 240 : 232;
   if (thread_index() < 128) {
