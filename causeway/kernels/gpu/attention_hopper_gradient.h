@@ -599,7 +599,8 @@ class KeyGradient : GradientGroup<P> {
 template <bool kOwnAreQueries, class Group, class Shared, class P>
 CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using GroupCopier = GradientCopier<P, kOwnAreQueries, Shared>;
-  constexpr bool kWide = P::kHeadDim > 128;  // sums take all registers
+  // Sums of wide heads take all registers that can be had.
+  constexpr bool kWide = P::kHeadDim > 128, kMostRegisters = kOwnAreQueries && P::kHeadDim > 192;
   auto& shared = *reinterpret_cast<Shared*>(shared_memory());
   if (thread_index() == 0) {
     for (int stage = 0; stage < P::kTile.own_stages; ++stage) {
@@ -620,14 +621,14 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32
   if (thread_index() < 128) {
     // Gradients of queries alone take fewer registers than those of keys and values.
     if constexpr (kWide) {
-      registers_decrease<kOwnAreQueries ? 24 : 40>();
+      registers_decrease<kMostRegisters ? 24 : 40>();
     } else {
       begin_copying<P, kOwnAreQueries>();
     }
     if (thread_index() < GroupCopier::kThreads) GroupCopier(p, maps, shared).run(counter);
   } else {
     if constexpr (kWide) {
-      registers_increase<kOwnAreQueries ? 240 : 232>();
+      registers_increase<kMostRegisters ? 240 : 232>();
     } else {
       begin_multiplying<P, kOwnAreQueries>();
     }

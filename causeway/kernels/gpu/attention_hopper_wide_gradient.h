@@ -5,12 +5,11 @@
 // scores and gradients of weights warpgroups have half of a tile's queries each, and pass what follows from them on to
 // each other through shared memory.
 //
-// One pass, which multiplies five times and not seven, would have each 64 keys add to the gradients of all queries in
-// memory: what the second-level cache takes of that bounds it to a time longer than both launches' (docs/log).
+// One pass, which multiplies five times and not seven, takes longer: every 64 keys then add to the gradients of all
+// queries in memory, 64 KiB of floats for 64 queries and heads of 256, and the second-level cache bounds it.
 //
 // A tile of queries takes four MMAs, between which warpgroups wait for each other once. The next tile's scores and
-// gradients of weights are multiplied before this tile's last sums, so that matrix units have work while weights are
-// computed.
+// gradients of weights are multiplied right after this tile's sums: weights are computed beside the latter.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_gradient.h"
