@@ -78,6 +78,8 @@ class GradientCopier : Copier<P> {
       Mbarrier* full = &shared_.own_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.own_empty[stage], number / Shared::kOwn % 2 ^ 1);
+      // All have read the task before, for which tiles without arrivals of threads have not made them wait.
+      if constexpr (Shared::kOwn == 1 && kArrivals == 1) this->copiers_barrier();
       if (this->leads()) {
         const TaskOrder<P> order(block_count(), p.batch * heads, kOwnAreQueries ? group : 1,
                                  kOwnAreQueries ? p.query_length : p.key_length, kLines, other_bytes, Shared::kInOrder);
