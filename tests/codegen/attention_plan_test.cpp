@@ -90,8 +90,8 @@ constexpr char kPortable[] = "attention.h gpu_attention_forward",
                    "attention_hopper_joint_gradient.h hopper_attention_begin_turns "
                    "hopper_attention_joint_gradient hopper_attention_finish_queries",
                kWideGradient[] =
-                   "attention_hopper_wide_gradient.h hopper_attention_begin_turns "
-                   "hopper_attention_wide_gradient hopper_attention_finish_queries",
+                   "attention_hopper_wide_gradient.h hopper_attention_wide_query_gradient "
+                   "hopper_attention_wide_key_gradient",
                kTwoKeyGradients[] =
                    "attention_gradient.h gpu_attention_query_gradient gpu_attention_key_gradient<true, false> "
                    "gpu_attention_key_gradient<false, true>";
@@ -290,18 +290,16 @@ TEST(AttentionPlan, TheJointGradientTakesTurns) {
 }
 
 // Of each tile of queries by each of two halves of the head's columns; blocks have 64 keys.
-TEST(AttentionPlan, TheWideGradientTakesTurnsByColumns) {
+TEST(AttentionPlan, TheWideGradientHasALaunchOfQueriesAndOneOfKeys) {
   const GpuAttentionProblem problem = gradient_of(DType::kBF16, 256);
   const GpuArchitecture& architecture = gpu_architecture("sm_90a");
   const GpuAttentionLaunch launch = launch_attention(problem, plan_attention(problem, architecture), architecture);
-  ASSERT_EQ(launch.kernels.size(), 3u);
-  const int64_t query_tiles = kBatch * kQueryHeads * kLength / 64;
-  EXPECT_EQ(launch.kernels[0].run.tasks({}), 2 * query_tiles / 128);
+  ASSERT_EQ(launch.kernels.size(), 2u);
+  EXPECT_EQ(launch.kernels[0].run.tasks({}), kBatch * kQueryHeads * kLength / 128);
   EXPECT_EQ(launch.kernels[1].run.tasks({}), kBatch * kKvHeads * kLength / 64);
-  EXPECT_EQ(launch.kernels[2].run.tasks({}), query_tiles);
-  EXPECT_TRUE(launch.kernels[1].run.persistent);
+  for (const GpuAttentionLaunch::Kernel& kernel : launch.kernels) EXPECT_TRUE(kernel.run.persistent);
   EXPECT_EQ(launch.tensor_maps, 4);
-  EXPECT_EQ(launch.workspace_bytes({}), query_tiles * (64 * 256 + 2) * 4);
+  EXPECT_FALSE(launch.takes_workspace);
 }
 
 // Each direction is planned by itself: what the forward pass leaves is the same whatever computes it.

@@ -86,9 +86,12 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
       if (const auto& joint = schedule.joint_gradient)
         expect(joint->wide ? "WideGradientShared" : "JointGradientShared", head_dim, *joint,
                hopper_attention_gradient_shared_bytes(head_dim, *joint));
+      if (const auto& tile = schedule.joint_gradient; tile && tile->wide)
+        expect("WideQueryShared", head_dim, hopper_attention_wide_queries(*tile),
+               hopper_attention_wide_queries_shared_bytes(head_dim, *tile));
     }
   }
-  EXPECT_EQ(problems, 58);
+  EXPECT_EQ(problems, 64);
   EXPECT_NO_THROW(compile_module(text + "CAUSEWAY_KERNEL(kernel, 32, 1, 0, 0, 0) {}\n", gpu_target("sm_90a")));
 
   const std::string portable =

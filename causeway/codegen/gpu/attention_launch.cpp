@@ -137,17 +137,16 @@ GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAtte
 // Turns are set, then taken; the sums of queries are scaled and stored in the end.
 void add_one_pass(const GpuAttentionProblem& problem, const HopperAttentionGradientTile& tile,
                   GpuAttentionLaunch& launch) {
-  const int64_t sums = tile.others * problem.head_dim, turns = tile.wide ? tile.groups : 1;  // of a tile of queries
+  const int64_t sums = tile.others * problem.head_dim, turn = 1;  // of a tile of queries
   const SizeFunction query_tiles = blocks_of(problem.batch, problem.query_heads, problem.query_length, tile.others);
-  launch.include = tile.wide ? "causeway/kernels/gpu/attention_hopper_wide_gradient.h"
-                             : "causeway/kernels/gpu/attention_hopper_joint_gradient.h";
+  launch.include = "causeway/kernels/gpu/attention_hopper_joint_gradient.h";
   launch.takes_workspace = true;
   launch.kernels.push_back({.function = "hopper_attention_begin_turns",
                             .run = gpu_phase("kernel_begin", kWarpgroup, 0, [=](const SymbolBindings& bindings) {
-                              return divide_up(query_tiles(bindings) * turns, kWarpgroup);
+                              return divide_up(query_tiles(bindings), kWarpgroup);
                             })});
   launch.kernels.push_back(
-      {.function = tile.wide ? "hopper_attention_wide_gradient" : "hopper_attention_joint_gradient",
+      {.function = "hopper_attention_joint_gradient",
        .run = gpu_phase(
            "kernel", kWarpgroup * (tile.groups + 1), hopper_attention_gradient_shared_bytes(problem.head_dim, tile),
            blocks_of(problem.batch, problem.kv_heads, problem.key_length, hopper_attention_lines(tile.parts())))});
@@ -157,15 +156,33 @@ void add_one_pass(const GpuAttentionProblem& problem, const HopperAttentionGradi
        .run = gpu_phase("kernel_queries", kWarpgroup, tile.others * hopper_attention_columns(problem.head_dim) * 2,
                         query_tiles)});
   launch.workspace_bytes = [=](const SymbolBindings& bindings) {
-    return query_tiles(bindings) * (sums + turns) * static_cast<int64_t>(sizeof(float));
+    return query_tiles(bindings) * (sums + turn) * static_cast<int64_t>(sizeof(float));
   };
+}
+
+// The launch of queries, and the one of keys and values whose tile is given.
+void add_wide_passes(const GpuAttentionProblem& problem, const HopperAttentionGradientTile& tile,
+                     GpuAttentionLaunch& launch) {
+  const HopperAttentionGradientTile queries = hopper_attention_wide_queries(tile);
+  launch.include = "causeway/kernels/gpu/attention_hopper_wide_gradient.h";
+  const auto add = [&](const std::string& name, const std::string& function, int shared_bytes, SizeFunction blocks) {
+    launch.kernels.push_back({.function = function,
+                              .run = gpu_phase(name, kWarpgroup * (tile.groups + 1), shared_bytes, std::move(blocks))});
+    launch.kernels.back().run.persistent = true;
+  };
+  add("kernel_queries", "hopper_attention_wide_query_gradient",
+      hopper_attention_wide_queries_shared_bytes(problem.head_dim, queries),
+      blocks_of(problem.batch, problem.query_heads, problem.query_length, hopper_attention_lines(queries.parts())));
+  add("kernel_keys_values", "hopper_attention_wide_key_gradient",
+      hopper_attention_gradient_shared_bytes(problem.head_dim, tile),
+      blocks_of(problem.batch, problem.kv_heads, problem.key_length, hopper_attention_lines(tile.parts())));
 }
 
 GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAttentionPlan&,
                                const HopperAttentionGradientTile& tile, const GpuArchitecture&) {
   GpuAttentionLaunch launch;
   if (tile.joint || tile.wide) {
-    add_one_pass(problem, tile, launch);
+    tile.joint ? add_one_pass(problem, tile, launch) : add_wide_passes(problem, tile, launch);
     return launch;
   }
   launch.include = "causeway/kernels/gpu/attention_hopper_gradient.h";

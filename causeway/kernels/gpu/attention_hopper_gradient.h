@@ -47,11 +47,13 @@ struct GradientShared {
   TaskNote tasks[kOwn];
   GradientTileNote notes[P::kTile.stages];
 
+  CAUSEWAY_INLINE T* keys_of(int stage) { return others[stage][0]; }
+  CAUSEWAY_INLINE T* values_of(int stage) { return others[stage][1]; }
   CAUSEWAY_INLINE float& statistic(int stage, int which, int query) { return statistics[stage][which][query]; }
 };
 
 // Queries and output's gradients, keys and values, into their tiles. Shared::kInOrder: blocks wait for earlier ones.
-// kApart: the output's gradients have a ring of their own beside that of queries.
+// kApart: of others, values have one stage of their own beside the ring of keys.
 template <class P, bool kOwnAreQueries, class Shared = GradientShared<P>>
 class GradientCopier : Copier<P> {
   using Base = Copier<P>;
@@ -76,6 +78,8 @@ class GradientCopier : Copier<P> {
       Mbarrier* full = &shared_.own_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.own_empty[stage], number / Shared::kOwn % 2 ^ 1);
+      // All have read the task before, for which tiles without arrivals of threads have not made them wait.
+      if constexpr (Shared::kOwn == 1 && kArrivals == 1) this->copiers_barrier();
       if (this->leads()) {
         const TaskOrder<P> order(block_count(), p.batch * heads, kOwnAreQueries ? group : 1,
                                  kOwnAreQueries ? p.query_length : p.key_length, kLines, other_bytes, Shared::kInOrder);
@@ -136,7 +140,7 @@ class GradientCopier : Copier<P> {
     }
     if constexpr (Shared::kApart) {
       if (this->leads())
-        this->template load<kOthers, P::kMapQ>(shared_.queries[ring_.stage], full, task.b, note.head, note.tile.first);
+        this->template load<kOthers, P::kMapK>(shared_.keys[ring_.stage], full, task.b, task.kv_head, note.tile.first);
     } else {
       copy<kOthers, !kOwnAreQueries>(shared_.others[ring_.stage], full, task.b,
                                      kOwnAreQueries ? task.kv_head : note.head, note.tile.first);
@@ -153,13 +157,13 @@ class GradientCopier : Copier<P> {
     if constexpr (kArrivals == 2) this->announce(full);
     ring_.advance();
     if constexpr (Shared::kApart) {
-      barrier_wait(&shared_.gradients_empty, gradients_parity_ ^ 1);
+      barrier_wait(&shared_.values_empty, values_parity_ ^ 1);
       if (this->leads()) {
-        this->template expect<Base::template kLoadedBytes<kOthers, P::kMapGradient>>(&shared_.gradients_full);
-        this->template load<kOthers, P::kMapGradient>(shared_.out_gradients, &shared_.gradients_full, task.b, note.head,
-                                                      note.tile.first);
+        this->template expect<Base::template kLoadedBytes<kOthers, P::kMapV>>(&shared_.values_full);
+        this->template load<kOthers, P::kMapV>(shared_.values, &shared_.values_full, task.b, task.kv_head,
+                                               note.tile.first);
       }
-      gradients_parity_ ^= 1;
+      values_parity_ ^= 1;
     }
   }
 
@@ -168,7 +172,7 @@ class GradientCopier : Copier<P> {
       kQueries ? Base::template kLoadedBytes<kRows, P::kMapQ> + Base::template kLoadedBytes<kRows, P::kMapGradient>
                : Base::template kLoadedBytes<kRows, P::kMapK> + Base::template kLoadedBytes<kRows, P::kMapV>;
   static constexpr int kTileBytes =
-      Shared::kApart ? Base::template kLoadedBytes<kOthers, P::kMapQ> : kBytes<kOthers, !kOwnAreQueries>;
+      Shared::kApart ? Base::template kLoadedBytes<kOthers, P::kMapK> : kBytes<kOthers, !kOwnAreQueries>;
   template <int kRows, bool kQueries>
   CAUSEWAY_INLINE void copy(T (*to)[kRows * kColumns<P>], Mbarrier* full, int32_t b, int32_t head,
                             int32_t first) const {
@@ -192,18 +196,18 @@ class GradientCopier : Copier<P> {
   const P& p;
   Shared& shared_;
   StageRing<P::kTile.stages> ring_;
-  int gradients_parity_ = 0;
+  int values_parity_ = 0;
 };
 
 // What warpgroups that multiply do alike in both launches: a task at a time, and the tiles of others that matter to 64
 // lines of it.
-template <class P>
+template <class P, class Shared = GradientShared<P>>
 class GradientGroup {
  protected:
   using T = typename P::Operand;
-  static constexpr int kLines = GradientShared<P>::kLines, kOthers = P::kTile.others;
+  static constexpr int kLines = Shared::kLines, kOthers = P::kTile.others;
 
-  CAUSEWAY_INLINE GradientGroup(const P& problem, GradientShared<P>& shared, int group)
+  CAUSEWAY_INLINE GradientGroup(const P& problem, Shared& shared, int group)
       : p(problem), shared_(shared), group_(group) {}
 
   // Waits for the next task; false when there are no more.
@@ -233,10 +237,23 @@ class GradientGroup {
       if (kind_of(note_.tile.kinds, group_) != 0) return true;
       // There may be no room for the tiles waited for.
       leave_before<0>();
+      wait_for_values();
+      leave_values();
       release(&shared_.empty[ring_.stage]);
       ring_.advance();
     }
     return false;
+  }
+
+  // Where values have a stage of their own.
+  CAUSEWAY_INLINE void wait_for_values() const {
+    if constexpr (Shared::kApart) barrier_wait(&shared_.values_full, values_parity_);
+  }
+  CAUSEWAY_INLINE void leave_values() {
+    if constexpr (Shared::kApart) {
+      release(&shared_.values_empty);
+      values_parity_ ^= 1;
+    }
   }
 
   // Hands back the tile before, when all but the newest kUnderWay groups of MMAs are done.
@@ -254,12 +271,13 @@ class GradientGroup {
   CAUSEWAY_INLINE bool masked() const { return P::kHasMask && kind_of(note_.tile.kinds, group_) != 2; }
 
   const P& p;
-  GradientShared<P>& shared_;
+  Shared& shared_;
   int32_t group_, b_ = 0, head_ = 0, first_line_ = 0;  // head: of own lines
   StageRing<P::kTile.own_stages> own_;
   StageRing<P::kTile.stages> ring_;
   GradientTileNote note_ = {{0, 0}, 0, 0};
   int before_ = -1;  // the stage that MMAs under way may still read
+  int values_parity_ = 0;
 };
 
 // What is added to dot products of queries in rows and keys in columns before they become weights, in units of log2:
@@ -303,16 +321,15 @@ class QueryShift {
 };
 
 // A warpgroup of the queries' launch: 64 queries.
-template <class P>
-class QueryGradient : GradientGroup<P> {
-  using Base = GradientGroup<P>;
+template <class P, class Shared = GradientShared<P>>
+class QueryGradient : GradientGroup<P, Shared> {
+  using Base = GradientGroup<P, Shared>;
   using Base::b_, Base::first_line_, Base::group_, Base::head_, Base::kBeside, Base::kLines, Base::kMasked,
       Base::kUnmasked, Base::kOthers, Base::note_, Base::p, Base::ring_, Base::shared_;
   using typename Base::T;
 
  public:
-  CAUSEWAY_INLINE QueryGradient(const P& problem, GradientShared<P>& shared, int group)
-      : Base(problem, shared, group) {}
+  CAUSEWAY_INLINE QueryGradient(const P& problem, Shared& shared, int group) : Base(problem, shared, group) {}
 
   CAUSEWAY_INLINE void run() {
 #pragma clang loop unroll(disable)
@@ -336,11 +353,13 @@ class QueryGradient : GradientGroup<P> {
     }
 #pragma clang loop unroll(disable)
     while (this->next_tile()) {
-      T* keys = shared_.others[ring_.stage][0];
+      T* keys = shared_.keys_of(ring_.stage);
       warpgroup_fence();
       multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, keys);
       warpgroup_commit();
-      multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, shared_.others[ring_.stage][1]);
+      this->wait_for_values();
+      warpgroup_fence();
+      multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, shared_.values_of(ring_.stage));
       warpgroup_commit();
       // The sums of the tile before run until now.
       this->template leave_before<2>();
@@ -350,6 +369,7 @@ class QueryGradient : GradientGroup<P> {
       const bool masked = this->masked();
       if constexpr (!kBeside) {
         warpgroup_wait<0>();
+        this->leave_values();
         if (!keys_inside || ((P::kHasScore || masked) && !queries_inside)) {
           differentiate<Modified::kByAll>(scores, dweights, shift, delta, key, masked);
         } else if (masked) {
@@ -367,6 +387,7 @@ class QueryGradient : GradientGroup<P> {
           weigh<kUnmasked>(scores, shift, key, false);
         }
         warpgroup_wait<0>();
+        this->leave_values();
 #pragma clang loop unroll(full)
         for (int i = 0; i < kOthers / 2; ++i)
           scores[i] = attention_tile::qk_gradient(scores[i], dweights[i], delta[(i & 2) / 2]);
@@ -577,10 +598,12 @@ class KeyGradient : GradientGroup<P> {
 };
 
 // Rings and registers, then the copying warpgroup's work or that of one that multiplies.
-template <bool kOwnAreQueries, class Group, class P>
+template <bool kOwnAreQueries, class Group, class Shared, class P>
 CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
-  using GroupCopier = GradientCopier<P, kOwnAreQueries>;
-  auto& shared = *reinterpret_cast<GradientShared<P>*>(shared_memory());
+  using GroupCopier = GradientCopier<P, kOwnAreQueries, Shared>;
+  // Sums of wide heads take all registers that can be had.
+  constexpr bool kWide = P::kHeadDim > 128, kMostRegisters = kOwnAreQueries && P::kHeadDim > 192;
+  auto& shared = *reinterpret_cast<Shared*>(shared_memory());
   if (thread_index() == 0) {
     for (int stage = 0; stage < P::kTile.own_stages; ++stage) {
       barrier_init(&shared.own_full[stage], GroupCopier::kOwnArrivals);
@@ -590,15 +613,27 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32
       barrier_init(&shared.full[stage], GroupCopier::kArrivals);
       barrier_init(&shared.empty[stage], 4 * P::kTile.groups);
     }
+    if constexpr (Shared::kApart) {
+      barrier_init(&shared.values_full, 1);
+      barrier_init(&shared.values_empty, 4 * P::kTile.groups);
+    }
     barrier_init_fence();
   }
   block_barrier();
   if (thread_index() < 128) {
     // Gradients of queries alone take fewer registers than those of keys and values.
-    begin_copying<P, kOwnAreQueries>();
+    if constexpr (kWide) {
+      registers_decrease<kMostRegisters ? 24 : 40>();
+    } else {
+      begin_copying<P, kOwnAreQueries>();
+    }
     if (thread_index() < GroupCopier::kThreads) GroupCopier(p, maps, shared).run(counter);
   } else {
-    begin_multiplying<P, kOwnAreQueries>();
+    if constexpr (kWide) {
+      registers_increase<kMostRegisters ? 240 : 232>();
+    } else {
+      begin_multiplying<P, kOwnAreQueries>();
+    }
     Group(p, shared, warpgroup_index() - 1).run();
   }
 }
@@ -609,10 +644,12 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32
 // (take_task), their own alone while they run.
 template <HopperAttentionGradientProblem P>
 CAUSEWAY_INLINE void hopper_attention_query_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
-  attention_hopper::run_gradient<true, attention_hopper::QueryGradient<P>>(p, maps, counter);
+  using namespace attention_hopper;
+  run_gradient<true, QueryGradient<P>, GradientShared<P>>(p, maps, counter);
 }
 
 template <bool kForKeys, bool kForValues, HopperAttentionGradientProblem P>
 CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
-  attention_hopper::run_gradient<false, attention_hopper::KeyGradient<P, kForKeys, kForValues>>(p, maps, counter);
+  using namespace attention_hopper;
+  run_gradient<false, KeyGradient<P, kForKeys, kForValues>, GradientShared<P>>(p, maps, counter);
 }

@@ -15,15 +15,12 @@ namespace attention_hopper {
 
 // Floats of a tile of 64 queries.
 constexpr int query_sum_floats(int head_dim) { return 64 * head_dim; }
-// Warpgroups that have columns of all keys of a block add to their own columns, by turns of their own.
-template <class P>
-constexpr int kQueryTurns = P::kTile.wide ? P::kTile.groups : 1;
 
 template <class P>
 CAUSEWAY_INLINE int32_t query_tiles(const P& p) {
   return (static_cast<int32_t>(p.query_length) + P::kTile.others - 1) / P::kTile.others;
 }
-// kQueryTurns numbers for each tile of queries: 1 more than that of the tile of keys which has added last, at first 0.
+// A number for each tile of queries: 1 more than that of the tile of keys which has added last, at first 0.
 template <class P>
 CAUSEWAY_INLINE uint32_t* query_turns(const P& p) {
   return reinterpret_cast<uint32_t*>(p.workspace +
@@ -109,7 +106,7 @@ class SumSender {
   CAUSEWAY_INLINE void send(const SumNote& note, int32_t before, Ring ring) {
     const int64_t tile = query_tile_number(p, note.b, note.head, note.query);
     float* to = p.workspace + tile * query_sum_floats(P::kHeadDim) + Shared::first_sum(group_);
-    uint32_t* turn = query_turns(p) + tile * kQueryTurns<P> + (kQueryTurns<P> > 1 ? group_ : 0);
+    uint32_t* turn = query_turns(p) + tile;
     constexpr int kBytes = Sums::kPartFloats * 4;
     if (before >= 0) wait_for_turn(turn, static_cast<uint32_t>(before) + 1);
     int sent = ring.stage;
@@ -248,7 +245,7 @@ template <HopperAttentionQuerySumsProblem P>
 CAUSEWAY_INLINE void hopper_attention_begin_turns(const P& p, int task) {
   using namespace attention_hopper;
   const int64_t at = static_cast<int64_t>(task) * 128 + thread_index();
-  if (at < p.batch * p.query_heads * query_tiles(p) * kQueryTurns<P>) query_turns(p)[at] = 0;
+  if (at < p.batch * p.query_heads * query_tiles(p)) query_turns(p)[at] = 0;
 }
 
 // The gradient of 64 queries of a head from their sums; 128 threads.
@@ -260,7 +257,7 @@ CAUSEWAY_INLINE void hopper_attention_finish_queries(const P& p, int task) {
   const int32_t tile = task % tiles, head = task / tiles % static_cast<int32_t>(p.query_heads);
   const int32_t b = task / tiles / static_cast<int32_t>(p.query_heads), query = tile * P::kTile.others;
   // Nobody has added to queries that see nothing.
-  const bool added = query_turns(p)[task * kQueryTurns<P>] != 0;
+  const bool added = query_turns(p)[task] != 0;
   const float* from = p.workspace + static_cast<int64_t>(task) * query_sum_floats(P::kHeadDim);
   float sums[P::kHeadDim / 2];
 #pragma clang loop unroll(full)

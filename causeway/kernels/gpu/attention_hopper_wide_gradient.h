@@ -1,17 +1,46 @@
-// Attention on Hopper (sm_90a), backward, in one pass as attention_hopper_joint_gradient.h, of heads that
-// hopper_attention_wide_gradient_serves(): gradients of 64 keys and values of 256 elements fill the registers of two
-// warpgroups. So a block has 64 keys, and each warpgroup sums up some of the head's columns of them: one 128, the other
-// one the rest. Of scores and gradients of weights warpgroups have half of a tile's queries each, and pass what follows
-// from them on to each other through shared memory.
+// Attention on Hopper (sm_90a), backward, in two launches as attention_hopper_gradient.h, of heads that
+// hopper_attention_wide_gradient_serves(). One launch is that of queries, whose blocks have room for one tile of
+// values. In the other one gradients of 64 keys and values of 256 elements fill the registers of two warpgroups. So a
+// block has 64 keys, and each warpgroup sums up some of the head's columns of them: one 128, the other one the rest. Of
+// scores and gradients of weights warpgroups have half of a tile's queries each, and pass what follows from them on to
+// each other through shared memory.
 //
-// A tile of queries takes five MMAs, between which warpgroups wait for each other once. The next tile's scores are
-// multiplied before all of this tile's sums of queries are handed on, and its gradients of weights beside the weights,
-// so that matrix units have work then.
+// One pass, which multiplies five times and not seven, takes longer: every 64 keys then add to the gradients of all
+// queries in memory, 64 KiB of floats for 64 queries and heads of 256, and the second-level cache bounds it.
+//
+// A tile of queries takes four MMAs, between which warpgroups wait for each other once. The next tile's scores and
+// gradients of weights are multiplied right after this tile's sums: weights are computed beside the latter.
 #pragma once
 
-#include "causeway/kernels/gpu/attention_hopper_query_sums.h"
+#include "causeway/kernels/gpu/attention_hopper_gradient.h"
 
 namespace attention_hopper {
+
+// The problem with the tiles of its launch of queries: two warpgroups of 64.
+template <class P>
+struct WideQueries : P {
+  static constexpr HopperAttentionGradientTile kTile = hopper_attention_wide_queries(P::kTile);
+  CAUSEWAY_INLINE explicit WideQueries(const P& problem) : P(problem) {}
+};
+
+// hopper_attention_wide_queries_shared_bytes() counts its bytes.
+template <class P>
+struct WideQueryShared {
+  using T = typename P::Operand;
+  static constexpr int kLines = kLinesOfBlock<P>, kOwn = P::kTile.own_stages;
+  static constexpr bool kInOrder = false, kApart = true;
+  T own[kOwn][2][kLines * kColumns<P>];
+  T keys[P::kTile.stages][P::kTile.others * kColumns<P>];
+  T values[P::kTile.others * kColumns<P>];
+  Mbarrier own_full[kOwn], own_empty[kOwn];
+  Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
+  Mbarrier values_full, values_empty;
+  TaskNote tasks[kOwn];
+  GradientTileNote notes[P::kTile.stages];
+
+  CAUSEWAY_INLINE T* keys_of(int stage) { return keys[stage]; }
+  CAUSEWAY_INLINE T* values_of(int) { return values; }
+};
 
 // hopper_attention_gradient_shared_bytes() counts its bytes.
 template <class P>
@@ -19,24 +48,18 @@ struct WideGradientShared {
   using T = typename P::Operand;
   static constexpr int kLines = kLinesOfBlock<P>, kOthers = P::kTile.others, kOwn = P::kTile.own_stages;
   static constexpr int kGroups = P::kTile.groups, kQueries = kOthers / kGroups, kFirstColumns = 128;
-  static constexpr bool kInOrder = true, kApart = true;
+  static constexpr bool kInOrder = false, kApart = false;
   T own[kOwn][2][kLines * kColumns<P>];
-  T queries[P::kTile.stages][kOthers * kColumns<P>];
-  T out_gradients[kOthers * kColumns<P>];
-  T weights[kLines * kOthers], score_gradients[kLines * kOthers];  // lines of keys, neighbours along queries
-  SharedSums<P, kOthers * kWideGradientSumColumns, kWideGradientSumStages> sums;
+  T others[P::kTile.stages][2][kOthers * kColumns<P>];
+  // Of two tiles: lines of keys, neighbours along queries.
+  T weights[2][kLines * kOthers], score_gradients[2][kLines * kOthers];
   float statistics[P::kTile.stages][kGroups][2][kQueries];
   Mbarrier own_full[kOwn], own_empty[kOwn];
   Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
-  Mbarrier gradients_full, gradients_empty;
-  SumBarriers<P, kWideGradientSumStages> sum_barriers;
   TaskNote tasks[kOwn];
   GradientTileNote notes[P::kTile.stages];
-  SumNote sum_notes[kGroups][kWideGradientSumStages];
 
   static constexpr int columns_of(int group) { return group == 0 ? kFirstColumns : P::kHeadDim - kFirstColumns; }
-  static constexpr int sum_parts(int group) { return columns_of(group) / kWideGradientSumColumns; }
-  static constexpr int first_sum(int group) { return group * kFirstColumns * kOthers; }
   CAUSEWAY_INLINE float& statistic(int stage, int which, int query) {
     return statistics[stage][query / kQueries][which][query % kQueries];
   }
@@ -44,17 +67,14 @@ struct WideGradientShared {
 
 // A warpgroup: so many columns.
 template <class P, int kOwnColumns>
-class WideGradient : SumGroup<P, WideGradientShared<P>> {
+class WideGradient : GradientGroup<P, WideGradientShared<P>> {
   using Shared = WideGradientShared<P>;
-  using Base = SumGroup<P, Shared>;
-  using Base::b_, Base::first_key_, Base::group_, Base::kBeside, Base::kLines, Base::kMasked, Base::kOthers,
+  using Base = GradientGroup<P, Shared>;
+  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMasked, Base::kOthers,
       Base::kUnmasked, Base::note_, Base::own_, Base::p, Base::ring_, Base::shared_;
   using typename Base::T;
   static constexpr int kQueries = Shared::kQueries, kThreads = 128 * P::kTile.groups;
-  static constexpr int kParts = kOwnColumns / kWideGradientSumColumns;
-  // Named barriers: of all that multiply; and for each warpgroup one that says that it has read what all have passed
-  // on.
-  static constexpr int kJoin = 1, kHasRead = 2;
+  static constexpr int kJoin = 1;  // a named barrier of all that multiply
   struct HeadColumns {
     static constexpr int kHeadDim = kOwnColumns;
   };
@@ -64,11 +84,11 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
 
   CAUSEWAY_INLINE void run() {
 #pragma clang loop unroll(disable)
-    while (this->begin_task()) {
+    while (this->template begin_task<false>()) {
+      first_line_ -= 64 * group_;  // warpgroups have the same keys
       sum_up(shared_.own[own_.stage]);
       this->end_task();
     }
-    this->end_tasks();
   }
 
  private:
@@ -83,63 +103,48 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
     const int first_column = Shared::kFirstColumns * group_;
     const float scales[2] = {p.scale, p.scale}, ones[2] = {1.0f, 1.0f};
     store_lines<HeadColumns, kLines>(dk, scales, columns(own[0]), 0, [&](int line, int d, const float (&values)[8]) {
-      if (first_key_ + line >= p.key_length) return;
+      if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
-      for (int e = 0; e < 8; ++e) p.store_dk(b_, head, first_key_ + line, first_column + d + e, values[e]);
+      for (int e = 0; e < 8; ++e) p.store_dk(b_, head, first_line_ + line, first_column + d + e, values[e]);
     });
     store_lines<HeadColumns, kLines>(dv, ones, columns(own[1]), 0, [&](int line, int d, const float (&values)[8]) {
-      if (first_key_ + line >= p.key_length) return;
+      if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
-      for (int e = 0; e < 8; ++e) p.store_dv(b_, head, first_key_ + line, first_column + d + e, values[e]);
+      for (int e = 0; e < 8; ++e) p.store_dv(b_, head, first_line_ + line, first_column + d + e, values[e]);
     });
   }
 
   // Tile after tile. MMAs are done in the order in which they are issued, so that a wait is for all before, too.
   CAUSEWAY_INLINE void add_tiles(T (&own)[2][kLines * kColumns<P>], float (&dk)[kOwnColumns / 2],
                                  float (&dv)[kOwnColumns / 2]) {
-    float scores[kQueries / 2], dweights[kQueries / 2], dq[kOwnColumns / 2];
-    int before = -1;  // the stage that MMAs under way may still read
-    SumNote added;
+    float scores[kQueries / 2], dweights[kQueries / 2];
+    int before = -1;     // the stage that MMAs under way may still read
     if (!next_tile()) {  // a task without tiles
-      barrier_wait(&shared_.gradients_full, gradients_parity_);
-      leave_gradients();
       release(&shared_.empty[ring_.stage]);
       ring_.advance();
       return;
     }
     forget(scores), forget(dweights);
-    multiply_queries(scores, own[0], shared_.queries[ring_.stage]);
-    barrier_wait(&shared_.gradients_full, gradients_parity_);
-    multiply_queries(dweights, own[1], shared_.out_gradients);
+    multiply_queries(scores, own[0], shared_.others[ring_.stage][0]);
+    multiply_queries(dweights, own[1], shared_.others[ring_.stage][1]);
 #pragma clang loop unroll(disable)
     for (;;) {
-      compute_gradients(scores, dweights, before);
+      compute_gradients(scores, dweights);
+      if (before >= 0) release(&shared_.empty[before]);
       // While MMAs are under way nothing else may say what is in accumulators.
-      forget(scores), forget(dweights), forget(dq);
+      forget(scores), forget(dweights);
       named_barrier(kJoin, kThreads);
-      warpgroup_fence();
-      multiply_columns<false>(dv, shared_.weights, shared_.out_gradients, true);
-      warpgroup_commit();
-      multiply_columns<true>(dq, shared_.score_gradients, own[0], false);
-      warpgroup_commit();
-      multiply_columns<false>(dk, shared_.score_gradients, shared_.queries[ring_.stage], true);
-      warpgroup_commit();
-      added = {b_, note_.head, note_.tile.first, first_key_};
       before = ring_.stage;
       ring_.advance();
-      warpgroup_wait<2>();
-      leave_gradients();
-      warpgroup_wait<1>();
+      multiply_columns(dv, shared_.weights[tile_parity_], shared_.others[before][1]);
+      multiply_columns(dk, shared_.score_gradients[tile_parity_], shared_.others[before][0]);
+      warpgroup_commit();
+      tile_parity_ ^= 1;
       if ((note_.tile.kinds & kLastTile) != 0) break;
-      // Registers do not hold all of them beside the next scores.
-      this->template hand_on<0, kParts / 2>(dq, added);
       next_tile();
-      multiply_queries(scores, own[0], shared_.queries[ring_.stage]);
-      this->template hand_on<kParts / 2, kParts>(dq, added);
-      barrier_wait(&shared_.gradients_full, gradients_parity_);
-      multiply_queries(dweights, own[1], shared_.out_gradients);
+      multiply_queries(scores, own[0], shared_.others[ring_.stage][0]);
+      multiply_queries(dweights, own[1], shared_.others[ring_.stage][1]);
     }
-    this->template hand_on<0, kParts>(dq, added);
     warpgroup_wait<0>();
     release(&shared_.empty[before]);
   }
@@ -150,10 +155,6 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
     note_ = shared_.notes[ring_.stage];
     note_.tile = uniform(note_.tile);
     return (note_.tile.kinds & ~kLastTile) != 0;
-  }
-  CAUSEWAY_INLINE void leave_gradients() {
-    release(&shared_.gradients_empty);
-    gradients_parity_ ^= 1;
   }
 
   // Keys by this warpgroup's queries, for scores; values by its output's gradients, for those of weights.
@@ -171,32 +172,30 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
   // Of a tile of 64 lines, where this warpgroup's columns begin.
   CAUSEWAY_INLINE T* columns(T* tile) const { return tile + group_ * Shared::kFirstColumns * 64; }
 
-  // c (+)= A B, this warpgroup's columns of it; of A, lines of keys, or transposed, of queries.
-  template <bool kTransposed>
-  CAUSEWAY_INLINE void multiply_columns(float (&c)[kOwnColumns / 2], T* a, T* b, bool adds) const {
+  // c += A B, this warpgroup's columns of it; of A, lines of keys.
+  CAUSEWAY_INLINE void multiply_columns(float (&c)[kOwnColumns / 2], T* a, T* b) const {
     static_assert(kLines == 64 && kOthers == 64);
+    warpgroup_fence();
     const uint64_t left = tile_descriptor(a, 64 * 128), right = tile_descriptor(columns(b), 64 * 128);
 #pragma clang loop unroll(full)
     for (int step = 0; step < 64; step += 16)
-      warpgroup_multiply_add<T, kOwnColumns, kTransposed, true>(
-          c, left + (kTransposed ? rows_further(step) : columns_further<64>(step)), right + rows_further(step),
-          adds || step > 0);
+      warpgroup_multiply_add<T, kOwnColumns, false, true>(c, left + columns_further<64>(step),
+                                                          right + rows_further(step), true);
   }
 
   // Weights and gradients of scores of this warpgroup's queries, from scores and gradients of weights under way, passed
-  // on. `before`: the stage of the tile before, which MMAs have read when the scores are there.
-  CAUSEWAY_INLINE void compute_gradients(float (&scores)[kQueries / 2], float (&dweights)[kQueries / 2], int before) {
+  // on. In the end all MMAs of the tile before are done, too: what the tile after passes on takes its place.
+  CAUSEWAY_INLINE void compute_gradients(float (&scores)[kQueries / 2], float (&dweights)[kQueries / 2]) const {
     const float (&statistics)[2][kQueries] = shared_.statistics[ring_.stage][group_];
-    const int32_t query = note_.tile.first + kQueries * group_, line = first_key_ + warpgroup_row(0);
+    const int32_t query = note_.tile.first + kQueries * group_, line = first_line_ + warpgroup_row(0);
     // Keys past the end lie there as zeros, whose weights need not be finite.
-    const bool inside = note_.tile.first + kOthers <= p.query_length && first_key_ + kLines <= p.key_length;
+    const bool inside = note_.tile.first + kOthers <= p.query_length && first_line_ + kLines <= p.key_length;
     const bool masked = P::kHasMask && kind_of(note_.tile.kinds, 0) != 2;
     uint32_t packed[kQueries / 16][4];
     if constexpr (kBeside) {
       float shift[kQueries / 4];
       load_columns(statistics[0], shift);
       warpgroup_wait<1>();
-      leave_before(before);
       if (!inside) {
         weigh_keys<Modified::kByAll>(p, scores, shift, b_, note_.head, query, line, masked);
       } else if (masked) {
@@ -205,8 +204,7 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
         weigh_keys<kUnmasked>(p, scores, shift, b_, note_.head, query, line, false);
       }
       pack<T, kQueries>(scores, packed);
-      wait_for_readers();
-      pass_on(packed, shared_.weights);
+      pass_on(packed, shared_.weights[tile_parity_]);
       float delta[kQueries / 4];
       load_columns(statistics[1], delta);
       warpgroup_wait<0>();
@@ -214,8 +212,6 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
       for (int i = 0; i < kQueries / 2; ++i)
         dweights[i] = attention_tile::qk_gradient(scores[i], dweights[i], delta[i / 4 * 2 + i % 2]);
     } else {
-      warpgroup_wait<1>();
-      leave_before(before);
       warpgroup_wait<0>();
       if (!inside) {
         differentiate_keys<Modified::kByAll>(p, scores, dweights, statistics, b_, note_.head, query, line, masked);
@@ -225,20 +221,12 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
         differentiate_keys<kUnmasked>(p, scores, dweights, statistics, b_, note_.head, query, line, false);
       }
       pack<T, kQueries>(scores, packed);
-      wait_for_readers();
-      pass_on(packed, shared_.weights);
+      pass_on(packed, shared_.weights[tile_parity_]);
     }
     pack<T, kQueries>(dweights, packed);
-    pass_on(packed, shared_.score_gradients);
+    pass_on(packed, shared_.score_gradients[tile_parity_]);
     fence_async_shared();
   }
-
-  // All MMAs of the tile before are done.
-  CAUSEWAY_INLINE void leave_before(int before) {
-    named_barrier_arrive(kHasRead + group_, kThreads);
-    if (before >= 0) release(&shared_.empty[before]);
-  }
-  CAUSEWAY_INLINE void wait_for_readers() const { named_barrier(kHasRead + 1 - group_, kThreads); }
 
   // To all warpgroups' MMAs: lines of keys, this warpgroup's part of queries.
   CAUSEWAY_INLINE void pass_on(const uint32_t (&packed)[kQueries / 16][4], T* tile) const {
@@ -255,7 +243,7 @@ class WideGradient : SumGroup<P, WideGradientShared<P>> {
     }
   }
 
-  int gradients_parity_ = 0;
+  int tile_parity_ = 0;
 };
 
 // Whose code is the same where columns are.
@@ -287,11 +275,15 @@ class WideGradients {
 
 // One block of a launch of any number, of 384 threads each.
 template <HopperAttentionWideProblem P>
-CAUSEWAY_INLINE void hopper_attention_wide_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
+CAUSEWAY_INLINE void hopper_attention_wide_query_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
-  using Shared = WideGradientShared<P>;
-  run_in_one_pass<WideGradients<P>, Shared, 40, 232>(p, maps, counter, [](Shared& shared) {
-    barrier_init(&shared.gradients_full, 1);
-    barrier_init(&shared.gradients_empty, 4 * P::kTile.groups);
-  });
+  using Queries = WideQueries<P>;
+  using Shared = WideQueryShared<Queries>;
+  run_gradient<true, QueryGradient<Queries, Shared>, Shared>(Queries(p), maps, counter);
+}
+
+template <HopperAttentionWideProblem P>
+CAUSEWAY_INLINE void hopper_attention_wide_key_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
+  using namespace attention_hopper;
+  run_gradient<false, WideGradients<P>, WideGradientShared<P>>(p, maps, counter);
 }

@@ -186,11 +186,10 @@ concept HopperAttentionGradientProblem = AttentionInputs<P> && AttentionGradient
 
 // Of attention_hopper_query_sums.h, which says what workspace holds: all operands in memory.
 template <class P>
-concept HopperAttentionQuerySumsProblem =
-    HopperAttentionGradientProblem<P> && (P::kTile.joint || P::kTile.wide) && P::kTile.groups == 2 &&
-    P::kTile.others == 64 && !P::kComputesOperands && requires(const P& problem) {
-      { problem.workspace } -> SameType<float*>;
-    };
+concept HopperAttentionQuerySumsProblem = HopperAttentionGradientProblem<P> && P::kTile.joint && P::kTile.groups == 2 &&
+                                          P::kTile.others == 64 && !P::kComputesOperands && requires(const P& problem) {
+                                            { problem.workspace } -> SameType<float*>;
+                                          };
 
 // Of attention_hopper_joint_gradient.h.
 template <class P>
@@ -198,4 +197,5 @@ concept HopperAttentionJointProblem = HopperAttentionQuerySumsProblem<P> && P::k
 
 // Of attention_hopper_wide_gradient.h.
 template <class P>
-concept HopperAttentionWideProblem = HopperAttentionQuerySumsProblem<P> && P::kTile.wide;
+concept HopperAttentionWideProblem = HopperAttentionGradientProblem<P> && P::kTile.wide && P::kTile.groups == 2 &&
+                                     P::kTile.others == 64 && !P::kComputesOperands;

@@ -47,14 +47,15 @@ struct HopperAttentionGradientTile {
   int others = 64;     // taken at a time
   int own_stages = 2;  // tasks whose own operands are in shared memory at once
   bool joint = false;  // all three gradients in one pass over the pairs
-  bool wide = false;   // so too; warpgroups have the same 64 keys, and share out the head's columns
+  bool wide = false;   // warpgroups have the same 64 keys, and share out the head's columns
 
   // Parts of 64 own lines of a block.
   constexpr int parts() const { return wide ? 1 : groups; }
 };
-// attention_hopper_wide_gradient.h: what is added to queries is sent in parts of so many columns, of which there is
-// room for so many for each warpgroup.
-constexpr int kWideGradientSumColumns = 32, kWideGradientSumStages = 3;
+// What the launch of queries of attention_hopper_wide_gradient.h has beside the one of keys' `tile`.
+constexpr HopperAttentionGradientTile hopper_attention_wide_queries(const HopperAttentionGradientTile& tile) {
+  return {.groups = tile.groups, .stages = tile.stages, .others = tile.others, .own_stages = tile.own_stages};
+}
 
 // What a block of so many warpgroups has.
 constexpr int hopper_attention_lines(int groups) { return 64 * groups; }
@@ -69,8 +70,7 @@ constexpr bool hopper_attention_serves(int64_t head_dim) {
 constexpr bool hopper_attention_gradient_serves(int64_t head_dim) {
   return hopper_attention_serves(head_dim) && head_dim <= 128;
 }
-// Those of attention_hopper_wide_gradient.h: two boxes of columns are one warpgroup's, the others, in whole parts of
-// sums, the other one's.
+// Those of attention_hopper_wide_gradient.h: two boxes of columns are one warpgroup's, the others the other one's.
 constexpr bool hopper_attention_wide_gradient_serves(int64_t head_dim) {
   return head_dim % 32 == 0 && head_dim > 128 && head_dim <= 256;
 }
@@ -125,18 +125,20 @@ constexpr int hopper_attention_shared_bytes(int64_t head_dim, const HopperAttent
 }
 
 // Own lines of some tasks, a ring of others with their statistics, with two barriers for each stage, and notes. In one
-// pass also two tiles of gradients of scores, and for each warpgroup the sums of a tile of queries. Wide: one of
-// weights and one of gradients of scores, and parts of sums; output's gradients have a ring of one stage.
+// pass also two tiles of gradients of scores, and for each warpgroup the sums of a tile of queries. Wide: two of
+// weights and two of gradients of scores.
 constexpr int hopper_attention_gradient_shared_bytes(int64_t head_dim, const HopperAttentionGradientTile& tile) {
   constexpr int kBarrier = 8, kNote = 16;
-  if (tile.wide) {
-    const int row = hopper_attention_columns(head_dim) * 2, parts = tile.groups * kWideGradientSumStages;
-    return (tile.own_stages * 2 * 64 + (tile.stages + 1) * tile.others) * row + 2 * 64 * tile.others * 2 +
-           parts * (tile.others * kWideGradientSumColumns * 4 + 2 * kBarrier + kNote) +
-           tile.stages * 2 * tile.others * 4 + (tile.own_stages + tile.stages) * (2 * kBarrier + kNote) + 2 * kBarrier;
-  }
-  const int lines = hopper_attention_lines(tile.groups), sums = tile.joint ? tile.groups : 0;
+  const int lines = hopper_attention_lines(tile.parts()), sums = tile.joint ? tile.groups : 0;
+  const int wide = tile.wide ? 2 * 2 * lines * tile.others * 2 : 0;
   const int joint = tile.joint ? 2 * lines * tile.others * 2 + sums * tile.others * static_cast<int>(head_dim) * 4 : 0;
   return 2 * (tile.own_stages * lines + tile.stages * tile.others) * hopper_attention_columns(head_dim) * 2 + joint +
-         tile.stages * 2 * tile.others * 4 + (tile.own_stages + tile.stages + sums) * (2 * kBarrier + kNote);
+         wide + tile.stages * 2 * tile.others * 4 + (tile.own_stages + tile.stages + sums) * (2 * kBarrier + kNote);
+}
+// The launch of queries where that of keys has the tile: a ring of keys, and one tile of values.
+constexpr int hopper_attention_wide_queries_shared_bytes(int64_t head_dim, const HopperAttentionGradientTile& tile) {
+  constexpr int kBarrier = 8, kNote = 16;
+  const int lines = hopper_attention_lines(tile.groups);
+  return (2 * tile.own_stages * lines + (tile.stages + 1) * tile.others) * hopper_attention_columns(head_dim) * 2 +
+         (tile.own_stages + tile.stages) * (2 * kBarrier + kNote) + 2 * kBarrier;
 }
