@@ -73,7 +73,7 @@ CAUSEWAY_INLINE void release(Mbarrier* barrier) {
 // Of a block of three or four warpgroups, whose threads begin with 168 or 128 registers: most go to those that
 // multiply. kFewer: of four, those need not have all they can get.
 template <class P, bool kFewer>
-constexpr bool kCopyingHasRegisters = P::kTile.groups == 2 || kFewer;
+constexpr bool kCopyingHasRegisters = (P::kTile.groups == 2 || kFewer) && !requires { P::kCopyingHasFewRegisters; };
 template <class P, bool kFewer>
 CAUSEWAY_INLINE void begin_copying() {
   static_assert(P::kTile.groups == 2 || P::kTile.groups == 3);

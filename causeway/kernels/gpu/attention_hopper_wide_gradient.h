@@ -20,6 +20,7 @@ namespace attention_hopper {
 template <class P>
 struct WideQueries : P {
   static constexpr HopperAttentionGradientTile kTile = hopper_attention_wide_queries(P::kTile);
+  static constexpr bool kCopyingHasFewRegisters = true;  // too few to look at rows of maps at once
   CAUSEWAY_INLINE explicit WideQueries(const P& problem) : P(problem) {}
 };
 
