@@ -289,7 +289,7 @@ TEST(AttentionPlan, TheJointGradientTakesTurns) {
   EXPECT_EQ(launch.workspace_bytes({}), query_tiles * (64 * 128 + 1) * 4);
 }
 
-// Of each tile of queries by each of two halves of the head's columns; blocks have 64 keys.
+// Blocks have 128 queries in one launch and 64 keys in the other.
 TEST(AttentionPlan, TheWideGradientHasALaunchOfQueriesAndOneOfKeys) {
   const GpuAttentionProblem problem = gradient_of(DType::kBF16, 256);
   const GpuArchitecture& architecture = gpu_architecture("sm_90a");

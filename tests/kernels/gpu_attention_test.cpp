@@ -73,6 +73,17 @@ std::shared_ptr<const Graph> gradient_of_captured_bias(const AttentionCase& c) {
   return finish(f, b.select(left_out, b.constant(DType::kF32, {}, std::numeric_limits<double>::infinity()),
                             b.constant(DType::kF32, {}, 1)));
 }
+// s + bias[...], whose gradient is 1: nothing but the score is needed of it.
+std::shared_ptr<const Graph> score_with_captured_bias(const AttentionCase& c) {
+  ScalarFunction f = scalar_function(true);
+  const Value bias = captured_bias(f, c);
+  return finish(f, Builder(f.graph).add(f.in[4], bias));
+}
+std::shared_ptr<const Graph> one_beside_bias(const AttentionCase& c) {
+  ScalarFunction f = scalar_function(true);
+  captured_bias(f, c);
+  return finish(f, Builder(f.graph).constant(DType::kF32, {}, 1));
+}
 std::shared_ptr<const Graph> causal_mask_beside_bias(const AttentionCase& c) {
   ScalarFunction f = scalar_function(false);
   captured_bias(f, c);
@@ -483,7 +494,7 @@ TEST_P(WideHeads, FullAndCausal) {
 }
 
 // Heads that are no whole boxes of 64 columns in shared memory, tiles of keys that blocks of the map do not divide, and
-// room for the queries of one task alone. The widest have their gradient by portable tiles.
+// room for the queries of one task alone. Those wider than 128 have their gradient by shared columns.
 TEST_P(WideHeads, OfEveryWidth) {
   if (!has_warpgroup_matrix()) return;  // others have AttentionOnDevices.EveryHeadDimension
   for (const int64_t dim : {80, 96, 160, 192, 256}) {
@@ -755,6 +766,26 @@ TEST(AttentionOnTheEmulator, NoRacesAndTheSameBitsForEverySchedule) {
     }
     for (size_t i = 0; i < results[0].size(); ++i) EXPECT_EQ(results[0][i].values, results[1][i].values) << processor;
   }
+}
+
+// A bias is not read past the ends of the lengths, in tiles that nothing is masked in either.
+TEST(AttentionOnTheEmulator, AddedScoresAreReadInside) {
+  for (const auto& [processor, dim] :
+       {std::pair("sm_90a", 64), std::pair("sm_90a", 128), std::pair("sm_90a", 256), std::pair("gfx942", 64)})
+    for (const bool keys_too : {false, true}) {
+      AttentionCase c;
+      c.dtype = DType::kBF16;
+      c.queries = 100;
+      c.keys = keys_too ? 70 : 128;
+      c.dim = dim;
+      c.captures_bias = true;
+      c.score = score_with_captured_bias(c);
+      const Graph graph = attention_graph(c, one_beside_bias(c));
+      EmulatorOptions options;
+      options.checked = true;
+      EXPECT_NO_THROW(ProgramRunner(std::make_shared<EmulatorDevice>(processor, options)).run(graph, inputs_of(graph)))
+          << processor << ", heads of " << dim << ", " << c.keys << " keys";
+    }
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace causeway::codegen {
 void apply_launch_bounds(llvm::Module& module);
 
 // Says of asm text without side effects that it comes to an end: loads before and after it may then be merged. And of
-// NVIDIA's instructions for mathematics, which LLVM 22 describes with less than LLVM 19 did, that they may be executed
-// where their result is not asked for: without it a select of such a result becomes a branch.
+// NVIDIA's intrinsics without memory or convergence, which LLVM 22 describes with less than LLVM 19 did, that they may
+// be executed where their result is not asked for: without it a select of such a result becomes a branch.
 void mark_pure_calls(llvm::Module& module);
 
 // Names the first function or intrinsic that the module calls and no GPU has; empty when there is none. The back end

@@ -13,8 +13,8 @@ namespace causeway::codegen {
 
 // Part of every cache key: changes with what the passes make of a module.
 inline constexpr char kGpuPasses[] =
-    "unify-extensions, infer-address-spaces, infer-alignment, load-store-vectorizer, sink in warpgroups, no "
-    "machine-licm for NVPTX";
+    "unify-extensions, infer-address-spaces, infer-alignment, load-store-vectorizer, sink in warpgroups, "
+    "speculatable nvvm intrinsics, no machine-licm for NVPTX";
 
 // Joins neighbouring loads and stores before later passes of LLVM move them apart: its own pass, after those that find
 // what it goes by, the alignment that each load and store states and addresses that differ by a constant. LLVM 22's own

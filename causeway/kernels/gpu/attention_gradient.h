@@ -20,8 +20,8 @@ constexpr int kGradientLineElements = 16 * P::kTile.waves * row_stride<typename 
 // gpu_attention_gradient_shared_bytes() says how much shared memory a block takes: two operands of its own lines,
 // kTile.stages of two operands of the others, and for the keys' launch the statistics of kTile.stages tiles of queries.
 
-// Of a line, what exp2 takes off its scores; a query that sees nothing has no weights. Never +inf, so
-// that a score of -inf has a weight of 0.
+// Of a line, what exp2 takes off its scores; a query that sees nothing has no weights. Never +inf, so that a score of
+// -inf has a weight of 0, but where lse is NaN: all keys of the tile have that then.
 CAUSEWAY_INLINE float weight_shift(float lse) { return lse == -kInfinity ? -kInfinity : -lse * kLog2E; }
 
 // A weight and the gradient of its score, from an MMA of query and key and from dout . v; the scale of scores is

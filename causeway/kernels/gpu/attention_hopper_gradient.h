@@ -2,7 +2,8 @@
 // bits and heads that hopper_attention_gradient_serves(). A block's warpgroups have 64 lines each, of queries in one
 // launch and of keys in the other, in two operands; another warpgroup copies tiles of the others, also in two operands.
 // Scores and gradients of weights are dot products of own lines and others; what follows from them stays in registers,
-// where wgmma takes it as its left operand, so that nothing but operands passes through shared memory.
+// where wgmma takes it as its left operand, so that nothing but operands passes through shared memory. The launch of
+// queries of attention_hopper_wide_gradient.h is made of the same.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_gradient.h"
@@ -78,7 +79,7 @@ class GradientCopier : Copier<P> {
       Mbarrier* full = &shared_.own_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.own_empty[stage], number / Shared::kOwn % 2 ^ 1);
-      // All have read the task before, for which tiles without arrivals of threads have not made them wait.
+      // All lanes have read the task before: with TMA alone nothing else makes them wait.
       if constexpr (Shared::kOwn == 1 && kArrivals == 1) this->copiers_barrier();
       if (this->leads()) {
         const TaskOrder<P> order(block_count(), p.batch * heads, kOwnAreQueries ? group : 1,
@@ -379,7 +380,7 @@ class QueryGradient : GradientGroup<P, Shared> {
         }
       } else {
         warpgroup_wait<1>();
-        if (!keys_inside || (masked && !queries_inside)) {
+        if (!keys_inside || ((masked || kUnmasked == Modified::kByScore) && !queries_inside)) {
           weigh<Modified::kByAll>(scores, shift, key, masked);
         } else if (masked) {
           weigh<kMasked>(scores, shift, key, true);
@@ -550,8 +551,8 @@ class KeyGradient : GradientGroup<P> {
         float shift[kOthers / 4];
         load_columns(statistics[0], shift);
         warpgroup_wait<1>();
-        if (masked && !inside) {
-          weigh_keys<Modified::kByAll>(p, scores, shift, b_, note_.head, query, line, true);
+        if ((masked || kUnmasked == Modified::kByScore) && !inside) {
+          weigh_keys<Modified::kByAll>(p, scores, shift, b_, note_.head, query, line, masked);
         } else if (masked) {
           weigh_keys<kMasked>(p, scores, shift, b_, note_.head, query, line, true);
         } else {

@@ -5,8 +5,7 @@
 // scores and gradients of weights warpgroups have half of a tile's queries each, and pass what follows from them on to
 // each other through shared memory.
 //
-// One pass, which multiplies five times and not seven, takes longer: every 64 keys then add to the gradients of all
-// queries in memory, 64 KiB of floats for 64 queries and heads of 256, and the second-level cache bounds it.
+// One pass would be bound by its sums in memory (docs/log/attention.md).
 //
 // A tile of queries takes four MMAs, between which warpgroups wait for each other once. The next tile's scores and
 // gradients of weights are multiplied right after this tile's sums: weights are computed beside the latter.
