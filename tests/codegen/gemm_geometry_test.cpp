@@ -79,13 +79,13 @@ TEST(GemmGeometry, EachProblemHasItsMainloop) {
   amx.level = X86Level::kAmxBf16;
   const GemmProblem halves = {true, 1, 4096, 768, 768}, floats = {false, 1, 4096, 768, 768},
                     few = {true, 1, 4, 768, 768};
-  EXPECT_EQ(plan_gemm(halves, amx).mainloop, &gemm_amx_mainloop());
-  EXPECT_EQ(plan_gemm(halves, kZen4).mainloop, &gemm_packed_mainloop());
-  EXPECT_EQ(plan_gemm(floats, amx).mainloop, &gemm_packed_mainloop());
-  EXPECT_EQ(plan_gemm(few, amx).mainloop, &gemm_skinny_mainloop());
+  EXPECT_EQ(plan_gemm(halves, amx).mainloop, &x86_amx_gemm_mainloop());
+  EXPECT_EQ(plan_gemm(halves, kZen4).mainloop, &x86_packed_gemm_mainloop());
+  EXPECT_EQ(plan_gemm(floats, amx).mainloop, &x86_packed_gemm_mainloop());
+  EXPECT_EQ(plan_gemm(few, amx).mainloop, &x86_skinny_gemm_mainloop());
   GemmProblem fixed = few;
   fixed.fixed_order = true;
-  EXPECT_EQ(plan_gemm(fixed, amx).mainloop, &gemm_amx_mainloop());
+  EXPECT_EQ(plan_gemm(fixed, amx).mainloop, &x86_amx_gemm_mainloop());
 }
 
 TEST(GemmGeometry, MatrixRegistersAreForPackedPairs) {

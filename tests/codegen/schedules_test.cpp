@@ -83,10 +83,10 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
         expect("ForwardShared", head_dim, tile, hopper_attention_shared_bytes(head_dim, tile));
       for (const auto& tile : {schedule.gradient, schedule.gradient_computing})
         if (tile) expect("GradientShared", head_dim, *tile, hopper_attention_gradient_shared_bytes(head_dim, *tile));
-      if (const auto& joint = schedule.joint_gradient)
-        expect(joint->wide ? "WideGradientShared" : "JointGradientShared", head_dim, *joint,
-               hopper_attention_gradient_shared_bytes(head_dim, *joint));
-      if (const auto& tile = schedule.joint_gradient; tile && tile->wide)
+      if (const auto& tile = schedule.all_gradients)
+        expect(tile->wide ? "WideGradientShared" : "JointGradientShared", head_dim, *tile,
+               hopper_attention_gradient_shared_bytes(head_dim, *tile));
+      if (const auto& tile = schedule.all_gradients; tile && tile->wide)
         expect("WideQueryShared", head_dim, hopper_attention_wide_queries(*tile),
                hopper_attention_wide_queries_shared_bytes(head_dim, *tile));
     }

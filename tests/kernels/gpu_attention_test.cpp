@@ -768,6 +768,13 @@ TEST(AttentionOnTheEmulator, NoRacesAndTheSameBitsForEverySchedule) {
   }
 }
 
+// A cap that scores are far below: what is added to a small tanh would count.
+TEST_P(WideHeads, ScoresFarBelowTheirCap) {
+  AttentionCase c = wide(64);
+  c.score = soft_capped_score(1e6);
+  expect_reference(c, soft_capped_gradient(1e6));
+}
+
 // A bias is not read past the ends of the lengths, in tiles that nothing is masked in either.
 TEST(AttentionOnTheEmulator, AddedScoresAreReadInside) {
   for (const auto& [processor, dim] :

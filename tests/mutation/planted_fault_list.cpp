@@ -14,7 +14,6 @@ constexpr std::string_view kGradient = "causeway/kernels/gpu/attention_gradient.
 constexpr std::string_view kHopperAttention = "causeway/kernels/gpu/attention_hopper.h";
 constexpr std::string_view kHopperGradient = "causeway/kernels/gpu/attention_hopper_gradient.h";
 constexpr std::string_view kHopperJoint = "causeway/kernels/gpu/attention_hopper_joint_gradient.h";
-constexpr std::string_view kHopperSums = "causeway/kernels/gpu/attention_hopper_query_sums.h";
 constexpr std::string_view kHopperWide = "causeway/kernels/gpu/attention_hopper_wide_gradient.h";
 constexpr std::string_view kHopperOrder = "causeway/kernels/gpu/attention_hopper_order.h";
 constexpr std::string_view kHopperTile = "causeway/kernels/gpu/attention_hopper_tile.h";
@@ -185,7 +184,7 @@ constexpr PlantedFault kFaults[] = {
      "store_lines<P, kLines>(dk, {0.0f, 0.0f},", "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     {"hopper_attention_zero_dv", "Hopper attention: dv is zero", kHopperGradient, "store_lines<P, kLines>(dv, factors,",
      "store_lines<P, kLines>(dv, {0.0f, 0.0f},", "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
-    {"hopper_joint_zero_dq", "Hopper attention, in one pass: dq is zero", kHopperSums,
+    {"hopper_joint_zero_dq", "Hopper attention, in one pass: dq is zero", kHopperJoint,
      "store_lines<P, 64>(sums, factors,", "store_lines<P, 64>(sums, {0.0f, 0.0f},", "kernels_tests",
      "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     {"hopper_joint_zero_dk", "Hopper attention, in one pass: dk is zero", kHopperJoint,
@@ -194,9 +193,8 @@ constexpr PlantedFault kFaults[] = {
     {"hopper_joint_zero_dv", "Hopper attention, in one pass: dv is zero", kHopperJoint,
      "store_lines<P, kLines>(dv, ones,", "store_lines<P, kLines>(dv, {0.0f, 0.0f},", "kernels_tests",
      "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
-    {"hopper_joint_lost_sums", "Hopper attention, in one pass: dq is what the last tile of keys adds", kHopperSums,
-     "bulk_add(to + part * Sums::kPartFloats, from, kBytes);",
-     "bulk_store(to + part * Sums::kPartFloats, from, kBytes);", "kernels_tests",
+    {"hopper_joint_lost_sums", "Hopper attention, in one pass: dq is what the last tile of keys adds", kHopperJoint,
+     "bulk_add(to, shared_.sums[group_], kBytes);", "bulk_store(to, shared_.sums[group_], kBytes);", "kernels_tests",
      "Devices/WideHeads.ManyTiles/emulator_sm_90a"},
     {"hopper_wide_zero_dk", "Hopper attention, by shared columns: dk is zero", kHopperWide,
      "store_lines<HeadColumns, kLines>(dk, scales,", "store_lines<HeadColumns, kLines>(dk, {0.0f, 0.0f},",

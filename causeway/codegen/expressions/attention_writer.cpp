@@ -1,6 +1,7 @@
 #include "causeway/codegen/expressions/attention_writer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/mask_ranges.h"
@@ -43,6 +44,13 @@ bool reads_memory(const Graph& mask) {
                      [&](Value input) { return uses[static_cast<size_t>(input.node)][0] > 0; });
 }
 
+bool reads_memory_beside_score(const Graph& score) {
+  const auto uses = count_uses(score);
+  for (size_t i = kScore + 1; i < score.inputs().size(); ++i)
+    if (uses[static_cast<size_t>(score.inputs()[i].node)][0] > 0) return true;
+  return false;
+}
+
 // Of a score to which a multiple of the distance is added, as ALiBi does: what it is multiplied by, where that is the
 // same for all pairs of a head.
 std::optional<Value> find_distance_factor(const Graph& score) {
@@ -61,6 +69,17 @@ std::optional<Value> find_distance_factor(const Graph& score) {
   for (const ScoreInput input : {kQuery, kKey, kScore})
     if (depends_on(score, *factor, score.inputs()[input])) return std::nullopt;
   return factor;
+}
+
+// Whether the error of score_tanh(), which is no share of a small result, stays small in the score: nothing multiplies
+// it by much. Of captured tensors that is not known.
+bool takes_score_tanh(const Graph& score) {
+  constexpr double kMostFactor = 1024;
+  if (reads_memory_beside_score(score)) return false;
+  return std::none_of(score.nodes().begin(), score.nodes().end(), [](const Node& node) {
+    return node.op == Op::kConstant && std::isfinite(node.attributes.value) &&
+           std::fabs(node.attributes.value) > kMostFactor;
+  });
 }
 
 // Emits a score or mask function: its inputs are the kernel's positions, the score, and captured tensors.
@@ -299,9 +318,10 @@ std::string AttentionWriter::attention_functions() {
 std::string AttentionWriter::function(const Graph& graph, Value value, const std::string& declaration, bool has_score) {
   const std::vector<int> positions = {parameter("b", batch_), parameter("h", query_heads_),
                                       parameter("t_index", query_length_), parameter("s_index", key_length_)};
-  // Of operands of 16 bits scores are not known as well as tanh_f32() computes.
-  const bool bounded = target_.is_gpu() && has_score && size_bytes(graph_.dtype(node_.inputs[0])) == 2;
-  FunctionContext context(graph, *this, captured_, positions, has_score, bounded ? "score_tanh" : "tanh_f32");
+  // Of operands of 16 bits scores are not known as well as tanh_f32() computes. A block map has no operands.
+  const bool by_score_tanh =
+      target_.is_gpu() && has_score && size_bytes(graph_.dtype(node_.inputs[0])) == 2 && takes_score_tanh(graph);
+  FunctionContext context(graph, *this, captured_, positions, has_score, by_score_tanh ? "score_tanh" : "tanh_f32");
   ExpressionEmitter emitter(graph, context, variables_, symbols_);
   const ElementValue result = emitter.compute(value, {Index::constant(0), {}});
   const bool has_positions = declaration.find("int32_t t, int32_t s") != std::string::npos;

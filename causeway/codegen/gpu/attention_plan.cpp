@@ -60,9 +60,9 @@ std::optional<HopperAttentionGradientTile> hopper_gradient_tile(const HopperAtte
                                                                 const GpuAttentionProblem& problem,
                                                                 bool computes_operands) {
   if (computes_operands) return schedule.gradient_computing;
-  const auto& joint = schedule.joint_gradient;
-  const bool serves = joint && (!joint->wide || hopper_attention_wide_gradient_serves(problem.head_dim));
-  return serves && problem.gradients->all() ? joint : schedule.gradient;
+  const auto& all = schedule.all_gradients;
+  const bool serves = all && (!all->wide || hopper_attention_wide_gradient_serves(problem.head_dim));
+  return serves && problem.gradients->all() ? all : schedule.gradient;
 }
 
 // Whether attention_one_query.h takes it.

@@ -30,7 +30,8 @@ constexpr AttentionGradientSchedule kAttentionGradient[] = {
 // 64 take as long in two launches as in one pass: each block's warpgroups then need not wait for each other.
 // Of other heads as many keys at a time as registers and shared memory hold: the more there are, the less often shared
 // memory gives the same queries. Scores with a function take the registers of some.
-// Gradients of wider heads with three tiles of queries there take 7 % to 11 % less time than with two; the launch of queries has as many.
+// Gradients of wider heads with three tiles of queries there take 7 % to 11 % less time than with two; the launch of
+// queries has as many.
 constexpr HopperAttentionGradientTile kJointGradientOf128 = {.groups = 2, .stages = 2, .own_stages = 1, .joint = true};
 constexpr HopperAttentionGradientTile kGradientOf192 = {.groups = 2, .stages = 3, .own_stages = 1, .wide = true};
 constexpr HopperAttentionGradientTile kGradientOf256 = {.groups = 2, .stages = 2, .own_stages = 1, .wide = true};
@@ -41,42 +42,42 @@ constexpr HopperAttentionSchedule kHopperAttention[] = {
      .forward_computing = {.groups = 2, .keys = 128, .stages = 5},
      .gradient = HopperAttentionGradientTile{.groups = 3, .stages = 6},
      .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 6},
-     .joint_gradient = std::nullopt},
+     .all_gradients = std::nullopt},
     {.most_head_dim = 112,
      .forward = {.groups = 3, .keys = 96, .stages = 2},
      .forward_with_score = {.groups = 3, .keys = 96, .stages = 2},
      .forward_computing = {.groups = 2, .keys = 128, .stages = 2},
      .gradient = HopperAttentionGradientTile{.groups = 2, .stages = 3},
      .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 3},
-     .joint_gradient = kJointGradientOf128},
+     .all_gradients = kJointGradientOf128},
     {.most_head_dim = 128,
      .forward = {.groups = 3, .keys = 64, .stages = 3},
      .forward_with_score = {.groups = 3, .keys = 64, .stages = 3},
      .forward_computing = {.groups = 2, .keys = 128, .stages = 2},
      .gradient = HopperAttentionGradientTile{.groups = 2, .stages = 3},
      .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 3},
-     .joint_gradient = kJointGradientOf128},
+     .all_gradients = kJointGradientOf128},
     {.most_head_dim = 160,
      .forward = {.groups = 3, .keys = 64, .stages = 3, .query_stages = 1},
      .forward_with_score = {.groups = 3, .keys = 64, .stages = 3, .query_stages = 1},
      .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
      .gradient = std::nullopt,
      .gradient_computing = std::nullopt,
-     .joint_gradient = kGradientOf192},
+     .all_gradients = kGradientOf192},
     {.most_head_dim = 192,
      .forward = {.groups = 2, .keys = 112, .stages = 2, .query_stages = 1},
      .forward_with_score = {.groups = 2, .keys = 112, .stages = 2, .query_stages = 1},
      .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
      .gradient = std::nullopt,
      .gradient_computing = std::nullopt,
-     .joint_gradient = kGradientOf192},
+     .all_gradients = kGradientOf192},
     {.most_head_dim = 256,
      .forward = {.groups = 2, .keys = 80, .stages = 2, .query_stages = 1},
      .forward_with_score = {.groups = 2, .keys = 64, .stages = 2, .query_stages = 1},
      .forward_computing = {.groups = 2, .keys = 64, .stages = 2, .query_stages = 1},
      .gradient = std::nullopt,
      .gradient_computing = std::nullopt,
-     .joint_gradient = kGradientOf256}};
+     .all_gradients = kGradientOf256}};
 
 }  // namespace
 

@@ -49,7 +49,7 @@ struct HopperAttentionSchedule {
   HopperAttentionTile forward_computing;   // where computing operands does, with a score function or without
   std::optional<HopperAttentionGradientTile> gradient, gradient_computing;  // none: attention_gradient.h serves them
   // Of all three gradients: in one pass, where that takes less time than two, or by columns that warpgroups share out.
-  std::optional<HopperAttentionGradientTile> joint_gradient;
+  std::optional<HopperAttentionGradientTile> all_gradients;
 };
 std::span<const HopperAttentionSchedule> hopper_attention_schedules();
 

@@ -18,7 +18,7 @@ GemmMainloop::Prefetches amx_prefetches(const GemmBlocks&) { return {.a = true, 
 
 }  // namespace
 
-const GemmMainloop& gemm_amx_mainloop() {
+const GemmMainloop& x86_amx_gemm_mainloop() {
   static constexpr GemmMainloop kMainloop = {.header = "causeway/kernels/x86/gemm_amx.h",
                                              .pack = "gemm_pack",
                                              .run = "gemm_run",

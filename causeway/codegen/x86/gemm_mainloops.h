@@ -8,12 +8,12 @@
 
 namespace causeway::codegen {
 
-const GemmMainloop& gemm_skinny_mainloop();
-const GemmMainloop& gemm_amx_mainloop();
-const GemmMainloop& gemm_packed_mainloop();
+const GemmMainloop& x86_skinny_gemm_mainloop();
+const GemmMainloop& x86_amx_gemm_mainloop();
+const GemmMainloop& x86_packed_gemm_mainloop();
 
 inline auto gemm_mainloops() {
-  return std::array{&gemm_skinny_mainloop(), &gemm_amx_mainloop(), &gemm_packed_mainloop()};
+  return std::array{&x86_skinny_gemm_mainloop(), &x86_amx_gemm_mainloop(), &x86_packed_gemm_mainloop()};
 }
 
 }  // namespace causeway::codegen

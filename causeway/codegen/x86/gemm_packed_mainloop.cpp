@@ -12,7 +12,7 @@ std::optional<GemmBlocks> choose_packed(const GemmProblem& problem, const GemmMa
 
 }  // namespace
 
-const GemmMainloop& gemm_packed_mainloop() {
+const GemmMainloop& x86_packed_gemm_mainloop() {
   static constexpr GemmMainloop kMainloop = {
       .header = "causeway/kernels/x86/gemm.h", .pack = "gemm_pack", .run = "gemm_run", .choose = choose_packed};
   return kMainloop;

@@ -42,7 +42,7 @@ GemmMainloop::Prefetches skinny_prefetches(const GemmBlocks& blocks) {
 
 }  // namespace
 
-const GemmMainloop& gemm_skinny_mainloop() {
+const GemmMainloop& x86_skinny_gemm_mainloop() {
   static constexpr GemmMainloop kMainloop = {.header = "causeway/kernels/x86/gemm_skinny.h",
                                              .pack = std::nullopt,
                                              .run = "gemm_skinny_run",

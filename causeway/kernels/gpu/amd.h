@@ -78,6 +78,7 @@ CAUSEWAY_INLINE uint64_t device_nanoseconds() { return 10 * __builtin_amdgcn_s_m
 
 CAUSEWAY_INLINE float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 CAUSEWAY_INLINE float fast_log2(float x) { return __builtin_amdgcn_logf(x); }
+CAUSEWAY_INLINE float fast_reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 
 #include "causeway/kernels/gpu/amd_fragments.h"
 

@@ -21,6 +21,7 @@ struct ScoreWork {
   static constexpr bool kNothing = !P::kHasScore || kShiftsByDistance;
   static constexpr Modified kMasked = P::kHasMask && kNothing ? Modified::kByMask : Modified::kByAll;
   static constexpr Modified kUnmasked = kNothing ? Modified::kNot : Modified::kByScore;
+  static constexpr bool kReadsPositions = !kNothing;  // what it reads may end where the lengths do
   static constexpr bool shifts(Modified modified) {
     return kShiftsByDistance && (modified == Modified::kNot || modified == Modified::kByMask);
   }
@@ -380,7 +381,7 @@ class QueryGradient : GradientGroup<P, Shared> {
         }
       } else {
         warpgroup_wait<1>();
-        if (!keys_inside || ((masked || kUnmasked == Modified::kByScore) && !queries_inside)) {
+        if (!keys_inside || ((masked || ScoreWork<P>::kReadsPositions) && !queries_inside)) {
           weigh<Modified::kByAll>(scores, shift, key, masked);
         } else if (masked) {
           weigh<kMasked>(scores, shift, key, true);
@@ -499,12 +500,39 @@ CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2]
   }
 }
 
+// The same by what the tile asks for: `inside`: no line is past an end; `masked`: some pairs are not seen. Weights of
+// keys past the end are finite where kAllFinite; where each key is a line of its own it does not matter, and queries
+// past the end have weights of 0 by themselves.
+template <bool kAllFinite, class P, int kColumns>
+CAUSEWAY_INLINE void weigh_key_tile(const P& p, float (&scores)[2 * kColumns], const float (&shift)[kColumns],
+                                    int32_t b, int32_t head, int32_t query, int32_t line, bool inside, bool masked) {
+  if ((kAllFinite || masked || ScoreWork<P>::kReadsPositions) && !inside) {
+    weigh_keys<Modified::kByAll>(p, scores, shift, b, head, query, line, masked);
+  } else if (masked) {
+    weigh_keys<ScoreWork<P>::kMasked>(p, scores, shift, b, head, query, line, true);
+  } else {
+    weigh_keys<ScoreWork<P>::kUnmasked>(p, scores, shift, b, head, query, line, false);
+  }
+}
+template <bool kAllFinite, class P, int kOthers>
+CAUSEWAY_INLINE void differentiate_key_tile(const P& p, float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
+                                            const float (&statistics)[2][kOthers], int32_t b, int32_t head,
+                                            int32_t query, int32_t line, bool inside, bool masked) {
+  if ((kAllFinite || masked || P::kHasScore) && !inside) {
+    differentiate_keys<Modified::kByAll>(p, scores, dweights, statistics, b, head, query, line, masked);
+  } else if (masked) {
+    differentiate_keys<ScoreWork<P>::kMasked>(p, scores, dweights, statistics, b, head, query, line, true);
+  } else {
+    differentiate_keys<ScoreWork<P>::kUnmasked>(p, scores, dweights, statistics, b, head, query, line, false);
+  }
+}
+
 // A warpgroup of the keys' launch: 64 keys.
 template <class P, bool kForKeys, bool kForValues>
 class KeyGradient : GradientGroup<P> {
   using Base = GradientGroup<P>;
-  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMasked, Base::kUnmasked,
-      Base::kOthers, Base::note_, Base::p, Base::ring_, Base::shared_;
+  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kOthers, Base::note_, Base::p,
+      Base::ring_, Base::shared_;
   using typename Base::T;
 
  public:
@@ -540,24 +568,12 @@ class KeyGradient : GradientGroup<P> {
       const float (&statistics)[2][kOthers] = shared_.statistics[ring_.stage];
       if constexpr (!kBeside) {
         warpgroup_wait<0>();
-        if ((P::kHasScore || masked) && !inside) {
-          differentiate_keys<Modified::kByAll>(p, scores, dweights, statistics, b_, note_.head, query, line, masked);
-        } else if (masked) {
-          differentiate_keys<kMasked>(p, scores, dweights, statistics, b_, note_.head, query, line, true);
-        } else {
-          differentiate_keys<kUnmasked>(p, scores, dweights, statistics, b_, note_.head, query, line, false);
-        }
+        differentiate_key_tile<false>(p, scores, dweights, statistics, b_, note_.head, query, line, inside, masked);
       } else {
         float shift[kOthers / 4];
         load_columns(statistics[0], shift);
         warpgroup_wait<1>();
-        if ((masked || kUnmasked == Modified::kByScore) && !inside) {
-          weigh_keys<Modified::kByAll>(p, scores, shift, b_, note_.head, query, line, masked);
-        } else if (masked) {
-          weigh_keys<kMasked>(p, scores, shift, b_, note_.head, query, line, true);
-        } else {
-          weigh_keys<kUnmasked>(p, scores, shift, b_, note_.head, query, line, false);
-        }
+        weigh_key_tile<false>(p, scores, shift, b_, note_.head, query, line, inside, masked);
         warpgroup_wait<0>();
         if constexpr (kForKeys) {
 #pragma clang loop unroll(full)

@@ -1,11 +1,37 @@
 // Attention on Hopper (sm_90a), backward, in one pass over the pairs of queries and keys: five MMAs where
-// attention_hopper_gradient.h's two launches multiply seven. Blocks have 128 keys; what those add to the gradient of 64
-// queries goes to sums in memory (attention_hopper_query_sums.h).
+// attention_hopper_gradient.h's two launches multiply seven. Blocks have keys; what a tile of them adds to the gradient
+// of 64 queries is added to sums in memory by bulk copies (cp.reduce.async.bulk), in the order of the keys, which a
+// number for each tile of queries keeps: so results are the same in every run. A last launch scales the sums and stores
+// them.
+//
+// Blocks take tasks in the order of their numbers, and a head's tiles of keys have growing ones: who waits for a turn
+// waits for blocks that have begun, the first of which waits for nobody.
+//
+// The problem's workspace has sums, [B][H][tiles of 64 queries][joint_gradient_sums(D)], then a turn for each tile.
 #pragma once
 
-#include "causeway/kernels/gpu/attention_hopper_query_sums.h"
+#include "causeway/kernels/gpu/attention_hopper_gradient.h"
 
 namespace attention_hopper {
+
+// Floats of a tile of 64 queries.
+constexpr int joint_gradient_sums(int head_dim) { return 64 * head_dim; }
+
+template <class P>
+CAUSEWAY_INLINE int32_t query_tiles(const P& p) {
+  return (static_cast<int32_t>(p.query_length) + P::kTile.others - 1) / P::kTile.others;
+}
+// A number for each tile of queries: 1 more than that of the tile of keys which has added last, at first 0.
+template <class P>
+CAUSEWAY_INLINE uint32_t* query_turns(const P& p) {
+  return reinterpret_cast<uint32_t*>(p.workspace +
+                                     p.batch * p.query_heads * query_tiles(p) * joint_gradient_sums(P::kHeadDim));
+}
+
+// What a warpgroup has added up of a tile of queries, for the warp that sends it.
+struct SumNote {
+  int32_t b, head, query, key;  // head: of queries; key: the first of the block's; -1: there are no more
+};
 
 template <class P>
 struct JointGradientShared {
@@ -14,44 +40,121 @@ struct JointGradientShared {
   static constexpr bool kInOrder = true, kApart = false;
   T own[kOwn][2][kLines * kColumns<P>];
   T others[P::kTile.stages][2][P::kTile.others * kColumns<P>];
-  T score_gradients[2][kLines * P::kTile.others];        // lines of keys, of two tiles
-  SharedSums<P, query_sum_floats(P::kHeadDim), 1> sums;  // of tiles that each warpgroup adds up
+  T score_gradients[2][kLines * P::kTile.others];                 // lines of keys, of two tiles
+  float sums[P::kTile.groups][joint_gradient_sums(P::kHeadDim)];  // of tiles that each warpgroup adds up
   float statistics[P::kTile.stages][2][P::kTile.others];
   Mbarrier own_full[kOwn], own_empty[kOwn];
   Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
-  SumBarriers<P, 1> sum_barriers;
+  Mbarrier sums_full[P::kTile.groups], sums_empty[P::kTile.groups];
   TaskNote tasks[kOwn];
   GradientTileNote notes[P::kTile.stages];
-  SumNote sum_notes[P::kTile.groups][1];
-
-  static constexpr int sum_parts(int) { return 1; }
-  static constexpr int first_sum(int) { return 0; }
+  SumNote sum_notes[P::kTile.groups];
 
   CAUSEWAY_INLINE float& statistic(int stage, int which, int query) { return statistics[stage][which][query]; }
+};
+
+// A tile of queries among all of them.
+template <class P>
+CAUSEWAY_INLINE int64_t query_tile_number(const P& p, int32_t b, int32_t head, int32_t query) {
+  return (static_cast<int64_t>(b) * p.query_heads + head) * query_tiles(p) + query / P::kTile.others;
+}
+
+// A warp for each warpgroup: sends what that has added up, tile after tile.
+template <class P>
+class SumSender {
+ public:
+  CAUSEWAY_INLINE SumSender(const P& problem, JointGradientShared<P>& shared, int group)
+      : p(problem), shared_(shared), group_(group) {}
+
+  CAUSEWAY_INLINE void run() {
+    int parity = 0;
+#pragma clang loop unroll(disable)
+    for (;; parity ^= 1) {
+      barrier_wait(&shared_.sums_full[group_], parity);
+      const SumNote note = shared_.sum_notes[group_];
+      if (uniform(note.key) < 0) return;
+      const int32_t before = key_tile_before(note);
+      wave_barrier();  // all lanes have read the note, which may be written again when sums are handed back
+      if (elects_lane()) send(note, before);
+      wave_barrier();
+    }
+  }
+
+ private:
+  static constexpr int kLines = JointGradientShared<P>::kLines;
+
+  // The last tile of keys before the note's that adds to the same queries; -1 if it is the first one.
+  CAUSEWAY_INLINE int32_t key_tile_before(const SumNote& note) const {
+    const int32_t own = note.key / kLines;
+    if constexpr (P::kHasBlockMap) {
+#pragma clang loop unroll(disable)
+      for (int32_t last = own - 1; last >= 0; last -= 32) {
+        const int32_t tile = last - lane_index();
+        const bool adds =
+            tile >= 0 && tile_kinds<P, false, P::kTile.others>(p, note.b, note.head, tile * kLines, note.query) != 0;
+        const auto lanes = static_cast<uint32_t>(wave_ballot(adds));
+        if (lanes != 0) return last - __builtin_ctz(lanes);
+      }
+      return -1;
+    } else {
+      return own - 1;
+    }
+  }
+
+  CAUSEWAY_INLINE void send(const SumNote& note, int32_t before) {
+    const int64_t tile = query_tile_number(p, note.b, note.head, note.query);
+    float* to = p.workspace + tile * joint_gradient_sums(P::kHeadDim);
+    uint32_t* turn = query_turns(p) + tile;
+    constexpr int kBytes = joint_gradient_sums(P::kHeadDim) * 4;
+    if (before < 0) {
+      bulk_store(to, shared_.sums[group_], kBytes);
+    } else {
+      wait_for_turn(turn, static_cast<uint32_t>(before) + 1);
+      bulk_add(to, shared_.sums[group_], kBytes);
+    }
+    tensor_store_commit();
+    tensor_store_wait<0>();
+    barrier_arrive(&shared_.sums_empty[group_]);
+    bulk_wait<0>();
+    pass_turn(turn, static_cast<uint32_t>(note.key / kLines) + 1);
+  }
+
+  const P& p;
+  JointGradientShared<P>& shared_;
+  int group_;
 };
 
 // A warpgroup: 64 keys, and what all of the block's add to the queries of every second tile. So while one multiplies
 // that, the other one computes the next tile's weights.
 template <class P>
-class JointGradient : SumGroup<P, JointGradientShared<P>> {
+class JointGradient {
+  using T = typename P::Operand;
   using Shared = JointGradientShared<P>;
-  using Base = SumGroup<P, Shared>;
-  using Base::b_, Base::first_key_, Base::group_, Base::kBeside, Base::kLines, Base::kMasked, Base::kOthers,
-      Base::kUnmasked, Base::note_, Base::own_, Base::p, Base::ring_, Base::shared_;
-  using typename Base::T;
+  static constexpr int kLines = Shared::kLines, kOthers = P::kTile.others;
+  // Weights alone are computed beside the MMAs that give their gradients, where nothing else needs the scores.
+  static constexpr bool kBeside = !P::kHasScore || P::kScoreIsShifted;
   static constexpr int kJoin = 1 + P::kTile.groups;  // a named barrier of all that multiply
   static constexpr int kPassedOn = kJoin + 1;        // and one for each that adds up what all of them have passed on
 
  public:
-  CAUSEWAY_INLINE JointGradient(const P& problem, Shared& shared, int group) : Base(problem, shared, group) {}
+  CAUSEWAY_INLINE JointGradient(const P& problem, Shared& shared, int group)
+      : p(problem), shared_(shared), group_(group) {}
 
   CAUSEWAY_INLINE void run() {
 #pragma clang loop unroll(disable)
-    while (this->begin_task()) {
+    for (;;) {
+      barrier_wait(&shared_.own_full[own_.stage], own_.parity);
+      const TaskNote task = shared_.tasks[own_.stage];
+      const int32_t first = uniform(task.first);
+      if (first < 0) break;
+      b_ = task.b, first_key_ = first;
       sum_up(shared_.own[own_.stage]);
-      this->end_task();
+      release(&shared_.own_empty[own_.stage]);
+      own_.advance();
     }
-    this->end_tasks();
+    // The warp that sends has nothing more to do.
+    barrier_wait(&shared_.sums_empty[group_], sums_parity_ ^ 1);
+    announce({0, 0, 0, -1});
   }
 
  private:
@@ -98,13 +201,7 @@ class JointGradient : SumGroup<P, JointGradientShared<P>> {
         float shift[kOthers / 4];
         load_columns(statistics[0], shift);
         warpgroup_wait<1>();
-        if (!inside) {
-          weigh_keys<Modified::kByAll>(p, scores, shift, b_, note_.head, query, line, masked);
-        } else if (masked) {
-          weigh_keys<kMasked>(p, scores, shift, b_, note_.head, query, line, true);
-        } else {
-          weigh_keys<kUnmasked>(p, scores, shift, b_, note_.head, query, line, false);
-        }
+        weigh_key_tile<true>(p, scores, shift, b_, note_.head, query, line, inside, masked);
         warpgroup_wait<0>();
 #pragma clang loop unroll(full)
         for (int i = 0; i < kOthers / 2; ++i)
@@ -112,13 +209,7 @@ class JointGradient : SumGroup<P, JointGradientShared<P>> {
                                                     statistics[1][warpgroup_column(0) + i / 4 * 8 + (i & 1)]);
       } else {
         warpgroup_wait<0>();
-        if (!inside) {
-          differentiate_keys<Modified::kByAll>(p, scores, dweights, statistics, b_, note_.head, query, line, masked);
-        } else if (masked) {
-          differentiate_keys<kMasked>(p, scores, dweights, statistics, b_, note_.head, query, line, true);
-        } else {
-          differentiate_keys<kUnmasked>(p, scores, dweights, statistics, b_, note_.head, query, line, false);
-        }
+        differentiate_key_tile<true>(p, scores, dweights, statistics, b_, note_.head, query, line, inside, masked);
       }
       pack<T, kOthers>(scores, packed);
       pack<T, kOthers>(dweights, gradients);
@@ -138,7 +229,7 @@ class JointGradient : SumGroup<P, JointGradientShared<P>> {
         named_barrier(barrier, 128 * P::kTile.groups);
         float dq[P::kHeadDim / 2];
         multiply_joint(dq, passed_on, own[0]);
-        this->template hand_on<0, 1>(dq, {b_, note_.head, note_.tile.first, first_key_});
+        hand_on(dq);
       }
       if (last) break;
       next_tile(last);
@@ -206,14 +297,103 @@ class JointGradient : SumGroup<P, JointGradientShared<P>> {
     warpgroup_wait<0>();
   }
 
-  int tile_parity_ = 0;
+  // To the warp that sends: a thread's sums of four, 128 threads apart.
+  CAUSEWAY_INLINE void hand_on(const float (&dq)[P::kHeadDim / 2]) {
+    barrier_wait(&shared_.sums_empty[group_], sums_parity_ ^ 1);
+    float* to = shared_.sums[group_] + computed_here(thread_index() % 128) * 4;
+#pragma clang loop unroll(full)
+    for (int i = 0; i < P::kHeadDim / 2; i += 4) {
+      const Vector<float, 4> sums = {computed_here(dq[i]), computed_here(dq[i + 1]), computed_here(dq[i + 2]),
+                                     computed_here(dq[i + 3])};
+      __builtin_memcpy(__builtin_assume_aligned(to + i * 128, 16), &sums, 16);
+    }
+    fence_async_shared();
+    announce({b_, note_.head, note_.tile.first, first_key_});
+  }
+  CAUSEWAY_INLINE void announce(const SumNote& note) {
+    if (thread_index() % 128 == 0) shared_.sum_notes[group_] = note;
+    release(&shared_.sums_full[group_]);
+    sums_parity_ ^= 1;
+  }
+
+  const P& p;
+  Shared& shared_;
+  int32_t group_, b_ = 0, first_key_ = 0;
+  StageRing<P::kTile.own_stages> own_;
+  StageRing<P::kTile.stages> ring_;
+  GradientTileNote note_ = {{0, 0}, 0, 0};
+  int sums_parity_ = 0, tile_parity_ = 0;
 };
 
 }  // namespace attention_hopper
+
+// Sets what blocks take turns by.
+template <HopperAttentionJointProblem P>
+CAUSEWAY_INLINE void hopper_attention_begin_turns(const P& p, int task) {
+  const int64_t at = static_cast<int64_t>(task) * 128 + thread_index();
+  if (at < p.batch * p.query_heads * attention_hopper::query_tiles(p)) attention_hopper::query_turns(p)[at] = 0;
+}
 
 // One block of a launch of any number, of 384 threads each.
 template <HopperAttentionJointProblem P>
 CAUSEWAY_INLINE void hopper_attention_joint_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
-  run_in_one_pass<JointGradient<P>, JointGradientShared<P>, 40, 232>(p, maps, counter, [](auto&) {});
+  using Shared = JointGradientShared<P>;
+  using GroupCopier = GradientCopier<P, false, Shared>;
+  auto& shared = *reinterpret_cast<Shared*>(shared_memory());
+  if (thread_index() == 0) {
+    for (int stage = 0; stage < P::kTile.own_stages; ++stage) {
+      barrier_init(&shared.own_full[stage], GroupCopier::kOwnArrivals);
+      barrier_init(&shared.own_empty[stage], 4 * P::kTile.groups);
+    }
+    for (int stage = 0; stage < P::kTile.stages; ++stage) {
+      barrier_init(&shared.full[stage], GroupCopier::kArrivals);
+      barrier_init(&shared.empty[stage], 4 * P::kTile.groups);
+    }
+    for (int group = 0; group < P::kTile.groups; ++group) {
+      barrier_init(&shared.sums_full[group], 4);
+      barrier_init(&shared.sums_empty[group], 1);
+    }
+    barrier_init_fence();
+  }
+  block_barrier();
+  if (thread_index() < 128) {
+    registers_decrease<40>();
+    if (thread_index() < 32) {
+      GroupCopier(p, maps, shared).run(counter);
+    } else if (thread_index() < 32 * (1 + P::kTile.groups)) {
+      SumSender<P>(p, shared, uniform(thread_index() / 32) - 1).run();
+    }
+  } else {
+    registers_increase<232>();
+    JointGradient<P>(p, shared, warpgroup_index() - 1).run();
+  }
+}
+
+// The gradient of 64 queries of a head from their sums; 128 threads.
+template <HopperAttentionJointProblem P>
+CAUSEWAY_INLINE void hopper_attention_finish_queries(const P& p, int task) {
+  using namespace attention_hopper;
+  using T = typename P::Operand;
+  const int32_t tiles = query_tiles(p);
+  const int32_t tile = task % tiles, head = task / tiles % static_cast<int32_t>(p.query_heads);
+  const int32_t b = task / tiles / static_cast<int32_t>(p.query_heads), query = tile * P::kTile.others;
+  // Nobody has added to queries that see nothing.
+  const bool added = query_turns(p)[task] != 0;
+  const float* from = p.workspace + static_cast<int64_t>(task) * joint_gradient_sums(P::kHeadDim);
+  float sums[P::kHeadDim / 2];
+#pragma clang loop unroll(full)
+  for (int i = 0; i < P::kHeadDim / 2; i += 4) {
+    Vector<float, 4> four = {};
+    if (added) __builtin_memcpy(&four, __builtin_assume_aligned(from + i * 128 + thread_index() * 4, 16), 16);
+#pragma clang loop unroll(full)
+    for (int e = 0; e < 4; ++e) sums[i + e] = four[e];
+  }
+  const float factors[2] = {p.scale, p.scale};
+  store_lines<P, 64>(sums, factors, reinterpret_cast<T*>(shared_memory()), 0,
+                     [&](int line, int d, const float (&values)[8]) {
+                       if (query + line >= p.query_length) return;
+#pragma clang loop unroll(full)
+                       for (int e = 0; e < 8; ++e) p.store_dq(b, head, query + line, d + e, values[e]);
+                     });
 }

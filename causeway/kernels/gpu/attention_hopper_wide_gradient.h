@@ -70,8 +70,8 @@ template <class P, int kOwnColumns>
 class WideGradient : GradientGroup<P, WideGradientShared<P>> {
   using Shared = WideGradientShared<P>;
   using Base = GradientGroup<P, Shared>;
-  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMasked, Base::kOthers,
-      Base::kUnmasked, Base::note_, Base::own_, Base::p, Base::ring_, Base::shared_;
+  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kOthers, Base::note_, Base::own_,
+      Base::p, Base::ring_, Base::shared_;
   using typename Base::T;
   static constexpr int kQueries = Shared::kQueries, kThreads = 128 * P::kTile.groups;
   static constexpr int kJoin = 1;  // a named barrier of all that multiply
@@ -188,7 +188,7 @@ class WideGradient : GradientGroup<P, WideGradientShared<P>> {
   CAUSEWAY_INLINE void compute_gradients(float (&scores)[kQueries / 2], float (&dweights)[kQueries / 2]) const {
     const float (&statistics)[2][kQueries] = shared_.statistics[ring_.stage][group_];
     const int32_t query = note_.tile.first + kQueries * group_, line = first_line_ + warpgroup_row(0);
-    // Keys past the end lie there as zeros, whose weights need not be finite.
+    // Queries past the end have weights of 0, and keys past the end are not stored.
     const bool inside = note_.tile.first + kOthers <= p.query_length && first_line_ + kLines <= p.key_length;
     const bool masked = P::kHasMask && kind_of(note_.tile.kinds, 0) != 2;
     uint32_t packed[kQueries / 16][4];
@@ -196,13 +196,7 @@ class WideGradient : GradientGroup<P, WideGradientShared<P>> {
       float shift[kQueries / 4];
       load_columns(statistics[0], shift);
       warpgroup_wait<1>();
-      if (!inside) {
-        weigh_keys<Modified::kByAll>(p, scores, shift, b_, note_.head, query, line, masked);
-      } else if (masked) {
-        weigh_keys<kMasked>(p, scores, shift, b_, note_.head, query, line, true);
-      } else {
-        weigh_keys<kUnmasked>(p, scores, shift, b_, note_.head, query, line, false);
-      }
+      weigh_key_tile<false>(p, scores, shift, b_, note_.head, query, line, inside, masked);
       pack<T, kQueries>(scores, packed);
       pass_on(packed, shared_.weights[tile_parity_]);
       float delta[kQueries / 4];
@@ -213,13 +207,7 @@ class WideGradient : GradientGroup<P, WideGradientShared<P>> {
         dweights[i] = attention_tile::qk_gradient(scores[i], dweights[i], delta[i / 4 * 2 + i % 2]);
     } else {
       warpgroup_wait<0>();
-      if (!inside) {
-        differentiate_keys<Modified::kByAll>(p, scores, dweights, statistics, b_, note_.head, query, line, masked);
-      } else if (masked) {
-        differentiate_keys<kMasked>(p, scores, dweights, statistics, b_, note_.head, query, line, true);
-      } else {
-        differentiate_keys<kUnmasked>(p, scores, dweights, statistics, b_, note_.head, query, line, false);
-      }
+      differentiate_key_tile<false>(p, scores, dweights, statistics, b_, note_.head, query, line, inside, masked);
       pack<T, kQueries>(scores, packed);
       pass_on(packed, shared_.weights[tile_parity_]);
     }

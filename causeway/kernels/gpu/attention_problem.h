@@ -8,15 +8,6 @@
 #include "causeway/kernels/gpu/intrinsics.h"
 #include "causeway/kernels/gpu/same_type.h"
 
-// To 1 ulp, and without the call of a full division, over which nothing is known to be the same for all lanes.
-CAUSEWAY_INLINE float fast_reciprocal(float x) {
-#if !defined(CAUSEWAY_EMULATOR) && defined(CAUSEWAY_NVIDIA)
-  return __nvvm_rcp_approx_ftz_f(x);
-#else
-  return 1.0f / x;
-#endif
-}
-
 // tanh(x) for scores, whose error counts as such, not as a share of them: at most 4e-7, as that of tanh_f32() where the
 // result is near 1.
 CAUSEWAY_INLINE float score_tanh(float x) {
@@ -184,16 +175,12 @@ concept HopperAttentionGradientProblem = AttentionInputs<P> && AttentionGradient
                                            { P::kMapGradient } -> SameType<int>;
                                          };
 
-// Of attention_hopper_query_sums.h, which says what workspace holds: all operands in memory.
+// Of attention_hopper_joint_gradient.h, which says what workspace holds: all operands in memory.
 template <class P>
-concept HopperAttentionQuerySumsProblem = HopperAttentionGradientProblem<P> && P::kTile.joint && P::kTile.groups == 2 &&
-                                          P::kTile.others == 64 && !P::kComputesOperands && requires(const P& problem) {
-                                            { problem.workspace } -> SameType<float*>;
-                                          };
-
-// Of attention_hopper_joint_gradient.h.
-template <class P>
-concept HopperAttentionJointProblem = HopperAttentionQuerySumsProblem<P> && P::kTile.joint;
+concept HopperAttentionJointProblem = HopperAttentionGradientProblem<P> && P::kTile.joint && P::kTile.groups == 2 &&
+                                      P::kTile.others == 64 && !P::kComputesOperands && requires(const P& problem) {
+                                        { problem.workspace } -> SameType<float*>;
+                                      };
 
 // Of attention_hopper_wide_gradient.h.
 template <class P>

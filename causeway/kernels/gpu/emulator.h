@@ -79,6 +79,7 @@ CAUSEWAY_INLINE uint64_t device_nanoseconds() { return __builtin_readcyclecounte
 
 CAUSEWAY_INLINE float fast_exp2(float x) { return exp2_f32(x); }
 CAUSEWAY_INLINE float fast_log2(float x) { return log2_f32(x); }
+CAUSEWAY_INLINE float fast_reciprocal(float x) { return 1.0f / x; }
 
 #if __has_feature(thread_sanitizer)
 // What clang's instrumentation of checked text calls.

@@ -35,6 +35,7 @@
 //   uint64_t multiprocessor_cycles()          counts the cycles of the multiprocessor's clock
 //   uint64_t device_nanoseconds()             time, whatever the clocks are; may go in steps of up to a microsecond
 //   float fast_exp2(float), fast_log2(float)  hardware's, about 2 ulp; 2^-inf = 0
+//   float fast_reciprocal(float)              hardware's, to 1 ulp; of +-inf 0
 //   T* global_pointer<T>(void*)               the same address, known to the compiler as device memory and as a
 //   multiple
 //                                             of 16

@@ -99,6 +99,8 @@ CAUSEWAY_INLINE uint64_t device_nanoseconds() {
 
 CAUSEWAY_INLINE float fast_exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 CAUSEWAY_INLINE float fast_log2(float x) { return __nvvm_lg2_approx_ftz_f(x); }
+// Without the call of a full division, over which nothing is known to be the same for all lanes.
+CAUSEWAY_INLINE float fast_reciprocal(float x) { return __nvvm_rcp_approx_ftz_f(x); }
 
 // ldmatrix.x4: lane 8 j + r brings row r of matrix j, 16 bytes; registers[j] receives 4 bytes of row lane / 4 of it,
 // or, transposed, elements of two bytes of column lane / 4.
