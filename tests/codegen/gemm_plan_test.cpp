@@ -66,6 +66,21 @@ TEST(GemmPlan, EachArchitectureHasItsMainloop) {
   }
 }
 
+// Lines that an odd number of 16 bytes lies between, or that begin with one, whatever the type.
+TEST(GemmPlan, LinesThatSplitSectorsAreShared) {
+  const auto cluster = [](const GpuGemmProblem& problem) {
+    const GpuGemmPlan plan = plan_on("sm_90a", problem);
+    EXPECT_NE(hopper_tile(plan), nullptr);
+    return plan.scheduler.cluster;
+  };
+  EXPECT_EQ(cluster(problem_of(DType::kBF16, 8192, 4096, 2048)), 1);
+  EXPECT_EQ(cluster(problem_of(DType::kBF16, 8192, 4096, 2056)), 2);
+  EXPECT_EQ(cluster(problem_of(DType::kBF16, 8192, 4096, 2064)), 1);
+  GpuGemmProblem shifted = problem_of(DType::kBF16, 8192, 4096, 2048);
+  shifted.a.offset = shifted.b.offset = Dim(8);
+  EXPECT_EQ(cluster(shifted), 2);
+}
+
 TEST(GemmPlan, WhatTmaDoesNotTakeIsPortable) {
   GpuGemmProblem unaligned = problem_of(DType::kBF16, kM, kN, kK);
   unaligned.a.aligned = false;

@@ -180,9 +180,10 @@ PlanChoice compare_choice(const std::string& order, const MeasuredPlans& shapes,
   PlanChoice result;
   double logarithms = 0;
   for (const auto& [shape, plans] : shapes) {
-    const auto offers = hopper_gemm_offers(
-        gpu_architecture("sm_90a"), HopperGemmAccumulators::kOne, stores, 1, shape[0], shape[1], shape[2],
-        {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't', .may_swap = !of_rounds});
+    GemmOrder lines = dense_gemm_order(order, shape[0], shape[1], shape[2]);
+    lines.may_swap = !of_rounds;
+    const auto offers = hopper_gemm_offers(gpu_architecture("sm_90a"), HopperGemmAccumulators::kOne, stores, 1,
+                                           shape[0], shape[1], shape[2], lines);
     double least = 0, time = 0;
     bool in_clusters = false;
     for (const auto& [plan, microseconds] : offers) {
@@ -267,6 +268,40 @@ TEST(HopperGemmPlan, ChoosesFewLinesWhereTheyBeginWithin128Bytes) {
   const PlanChoice choice = compare_choice("nt", measured.at("nt"), HopperGemmStores::kByTma, MeasuredFields::kAll);
   EXPECT_LE(choice.mean, 1.03);
   EXPECT_LE(choice.worst, 1.06);
+}
+
+// Where lines split sectors clusters share them, which was faster than what is chosen for other lines.
+TEST(HopperGemmPlan, ChoosesClustersWhereLinesSplitSectors) {
+  auto measured = measured_plans("hopper_gemms_split_sectors_h200.txt", MeasuredFields::kAll);
+  ASSERT_EQ(measured.size(), 3u);
+  size_t in_clusters = 0, several = 0;
+  for (auto& [order, shapes] : measured) {
+    std::erase_if(shapes, [](const auto& shape) { return shape.second.size() < 2; });
+    const PlanChoice choice = compare_choice(order, shapes, HopperGemmStores::kByTma, MeasuredFields::kAll);
+    several += shapes.size();
+    in_clusters += choice.in_clusters;
+    EXPECT_LE(choice.mean, 1.01) << order;
+    EXPECT_LE(choice.worst, 1.06) << order;
+  }
+  EXPECT_GE(several, 30u);
+  EXPECT_GE(in_clusters, 30u);
+}
+
+// Only there: of 3,928 rows and 2,776 columns, not of 3,936 and 2,784.
+TEST(HopperGemmPlan, PairsShareLinesThatSplitSectors) {
+  const auto cluster = [](const char* order, int64_t m, int64_t n, int64_t k) {
+    const HopperGemmPlan plan =
+        choose_hopper_gemm(gpu_architecture("sm_90a"), HopperGemmAccumulators::kOne, HopperGemmStores::kByTma, 1, m, n,
+                           k, dense_gemm_order(order, m, n, k));
+    return hopper_gemm_cluster(plan.tile);
+  };
+  for (const char* order : {"nt", "nn", "tn"}) {
+    EXPECT_EQ(cluster(order, 12488, 3928, 2776), 2) << order;
+    EXPECT_EQ(cluster(order, 12480, 3936, 2784), 1) << order;
+  }
+  // Few blocks each want few lines.
+  EXPECT_EQ(cluster("nt", 136, 64, 456), 1);
+  EXPECT_GT(cluster("nt", 1184, 1520, 3768), 2);
 }
 
 // At the power limit what takes less energy is faster: larger tiles.

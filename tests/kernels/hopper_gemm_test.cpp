@@ -584,6 +584,38 @@ TEST(HopperGemm, ClustersShareEitherOperand) {
       expect_gemms({.m = 328, .n = 456, .k = blocks == 8 ? 136 : 520, .tile = tile, .blocks = blocks});
 }
 
+// Pairs of blocks that compute several tiles, the last of them outside the result: cooperative and ping-pong, of
+// transposes, and where the last tiles are split.
+TEST(HopperGemm, PairsOfBlocksComputeManyTiles) {
+  for (const HopperGemmTile tile :
+       {HopperGemmTile{128, 112, 4, 2, true, true}, HopperGemmTile{128, 96, 4, 1, true, true, false, 2},
+        HopperGemmTile{256, 80, 4, 1, false, true, false, 2}, HopperGemmTile{192, 96, 4, 2, false, true}}) {
+    for (const bool b_along_k : {true, false}) {
+      if (!b_along_k && tile.cluster_m > 1) continue;  // half of a tile's columns would not be whole boxes
+      HopperGemmTile with = tile;
+      with.b_along_k = b_along_k;
+      expect_gemm({.m = 328, .n = 456, .k = 200, .b_along_k = b_along_k, .tile = with, .blocks = 4});
+    }
+    expect_gemm({.m = 456,
+                 .n = 328,
+                 .k = 264,
+                 .tile = swapped_tile(tile),
+                 .blocks = 4,
+                 .residuals = 0,
+                 .sent_bytes = 2,
+                 .lines_add = true});
+  }
+  for (const int whole_tiles : {0, 2})
+    expect_gemm({.m = 328,
+                 .n = 456,
+                 .k = 520,
+                 .b_along_k = false,
+                 .tile = {128, 128, 4, 1, false, false, false, 2},
+                 .blocks = 4,
+                 .splits = 2,
+                 .whole_tiles = whole_tiles});
+}
+
 // Three rows of tiles in groups of two.
 TEST(HopperGemm, TilesComeInGroupsOfRows) {
   for (const int blocks : {4, 64})
@@ -813,6 +845,11 @@ TEST(HopperGemm, AssemblesWithoutSpillsOrNotes) {
            {HopperGemmTile{128, 256, 4, 2, false, true, true, 4}, HopperGemmTile{256, 144, 4, 2, false, true, true, 4}})
         for (const int residuals : {0, 1})
           expect_no_spills({.tile = tile, .residuals = residuals, .wide_residuals = true, .sent_bytes = 4});
+    if (a_along_k)
+      for (const HopperGemmTile tile :
+           {HopperGemmTile{256, 192, 3, 1, false, true, false, 2}, HopperGemmTile{256, 192, 3, 2, false, true},
+            HopperGemmTile{128, 208, 4, 2, true, true}, HopperGemmTile{192, 192, 3, 1, false, true, false, 2}})
+        expect_no_spills({.tile = tile, .residuals = 0, .sent_bytes = 2});
     for (const HopperGemmTile tile : {HopperGemmTile{128, 256, 4, 1}, HopperGemmTile{64, 256, 4, 1},
                                       HopperGemmTile{128, 192, 4, 1, false, true, true}})
       for (const int residuals : {0, 1})

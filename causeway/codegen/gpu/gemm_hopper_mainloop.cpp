@@ -40,6 +40,14 @@ bool multiplies_pairs(const GpuGemmProblem& problem) {
          a.k.constant() > 0;
 }
 
+constexpr int64_t kSectorBytes = 32;  // of the second-level cache
+
+// Whether lines of the operand begin within sectors.
+bool splits_sectors(const GpuGemmOperand& operand) {
+  const int64_t elements = kSectorBytes / operand.element_bytes;
+  return !operand.stride.divide_exactly(elements) || !operand.offset.divide_exactly(elements);
+}
+
 GpuGemmMainloopPlan multiplied_by_warpgroups(const GpuGemmProblem& problem, const GpuArchitecture& architecture) {
   const bool tf32 = problem.type == GpuGemmType::kF32 && problem.rounds_to_tf32 && architecture.has_tf32_matrix;
   return multiplied_as(multiplies_pairs(problem) ? GpuGemmType::kF8Pair
@@ -93,13 +101,19 @@ std::optional<GpuGemmPlan> plan_hopper(const GpuGemmProblem& problem, const GpuA
                                                    : HopperGemmStores::kByTmaAdded;
   // Slices count, of so many bytes and MMAs of instructions whatever they hold.
   const int64_t halves_of_k = mainloop.k.constant() * a.element_bytes / 2;
-  const GemmOrder order = {.a_along_k = a.contiguous_in_k,
-                           .b_along_k = b.contiguous_in_k,
-                           .a_in_registers = a.element_bytes == 4 && !a.contiguous_in_k,
-                           .few_batch_dimensions = a.batch.size() <= 1 && b.batch.size() <= 1,
-                           .may_swap = stores == HopperGemmStores::kByTma && sums == HopperGemmAccumulators::kOne &&
-                                       a.element_bytes == 2 && size_bytes(stored.front()) == 2,
-                           .one_result = stored.size() == 1};
+  const GemmOrder order = {
+      .a_along_k = a.contiguous_in_k,
+      .b_along_k = b.contiguous_in_k,
+      .a_splits_sectors = splits_sectors(a),
+      .b_splits_sectors = splits_sectors(b),
+      .results_split_sectors =
+          plan.epilogue.stores_by_tma &&
+          !problem.n.divide_exactly(kSectorBytes / static_cast<int64_t>(size_bytes(stored.front()))),
+      .a_in_registers = a.element_bytes == 4 && !a.contiguous_in_k,
+      .few_batch_dimensions = a.batch.size() <= 1 && b.batch.size() <= 1,
+      .may_swap = stores == HopperGemmStores::kByTma && sums == HopperGemmAccumulators::kOne && a.element_bytes == 2 &&
+                  size_bytes(stored.front()) == 2,
+      .one_result = stored.size() == 1};
   const HopperGemmPlan chosen = choose_hopper_gemm(architecture, sums, stores, known_size(problem.batch),
                                                    known_size(problem.m), known_size(problem.n), halves_of_k, order);
   const HopperGemmTile& tile = chosen.tile;

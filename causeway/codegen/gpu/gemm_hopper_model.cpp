@@ -119,7 +119,9 @@ constexpr HopperGemmFigures kHopperGemmFigures = {
               .ping_pong = 0.22,
               .store = 1.08,
               .part = 4.6,
-              .crossing = 0.34}};
+              .crossing = 0.34},
+    .split_sectors = {
+        .line = 0.00307, .line_of_one = 0.0012, .other_line = 0.558, .result = 9.43e-5, .result_ping_pong = 6.41e-5}};
 
 // From which k such lines took longer with one tile each: those of 5,600 and 7,904 did, of 2,208 they did not.
 constexpr int64_t kHopperGemmLongLines = 4096;
@@ -217,9 +219,10 @@ bool fifth_stage_pays(HopperGemmTile tile, HopperGemmAccumulators sums, HopperGe
 // What a GEMM takes by HopperGemmTimes, with tiles of one kind.
 class HopperGemmModel {
  public:
-  // `order`: of the GEMM that is computed, `swapped` or not.
+  // `order`: of the GEMM that is computed, swapped or not. `tile`: the schedule's, with its cluster.
   HopperGemmModel(const HopperGemmFigures& figures, const GpuGemmSizes& sizes, const HopperGemmSchedule& schedule,
-                  HopperGemmAccumulators sums, HopperGemmStores stores, GemmOrder order, bool swapped, int64_t units)
+                  const HopperGemmTile& tile, HopperGemmAccumulators sums, HopperGemmStores stores, GemmOrder order,
+                  int64_t units)
       : figures_(figures),
         schedule_(schedule),
         order_(order),
@@ -230,8 +233,8 @@ class HopperGemmModel {
                             ? 1 + (figures.one_tile.parts_of_lines - 1) * (order.a_along_k + order.b_along_k) / 2
                             : 1) {
     const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
-    const int64_t tiles_m = gemm_ceil_div(sizes.m, int64_t{schedule.m});
-    const int64_t tiles_n = gemm_ceil_div(sizes.n, int64_t{schedule.n});
+    const int64_t tiles_m = tile.cluster_m * gemm_ceil_div(sizes.m, hopper_gemm_cluster_rows(tile));
+    const int64_t tiles_n = tile.cluster_n * gemm_ceil_div(sizes.n, hopper_gemm_cluster_columns(tile));
     tiles_ = sizes.batch * tiles_m * tiles_n;
     const double k = std::max(static_cast<double>(sizes.k), schedule.least_k);
     slices_ = std::ceil(k / kHopperGemmDepth);
@@ -244,11 +247,15 @@ class HopperGemmModel {
         times_.line;
     // What of a tile is not there saves energy, and time where that is what bounds GEMMs: not those of 8 bits.
     const double padding = sums == HopperGemmAccumulators::kOne ? times_.padding : 0;
-    slice_ = longer(multiply_adds, lines) * parts_of_lines_of_rounds(sizes) * (1 - padding * (1 - there)) + times_.wait;
+    slice_ = longer(multiply_adds, std::max(lines, split_lines(tile) * figures.split_sectors.line)) *
+                 parts_of_lines_of_rounds(sizes) * (1 - padding * (1 - there)) +
+             times_.wait;
     if (!schedule.ping_pong && stores != HopperGemmStores::kByTma)
       other_store_ = (stores == HopperGemmStores::kByTmaAdded ? kHopperGemmAddedStore : kHopperGemmOtherStore) * m * n;
     const bool narrow = stores == HopperGemmStores::kOther && schedule.n % 32 != 0;
     store_ = (narrow ? times_.narrow_store : times_.store) + schedule.store + other_store_;
+    if (order.results_split_sectors)
+      store_ += m * n * (schedule.ping_pong ? figures.split_sectors.result_ping_pong : figures.split_sectors.result);
     if (!order.a_along_k && schedule.m == 64 && !schedule.ping_pong) measured_ *= kHopperGemmFewRowsSideBySide;
     if (!order.b_along_k && schedule.m == 192 && schedule.n % 64 != 0) measured_ *= kHopperGemmThreeReadCrossing;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
@@ -299,8 +306,10 @@ class HopperGemmModel {
     const double from_cache = times.all_lines *
                               (asked_for * part + times.line_of_group * static_cast<double>(group_lines) / units) *
                               parts_of_lines_;
-    const double slice =
-        longer(longer(multiply_adds, times.way / tile.stages), longer(times.line * (lines_a + lines_b), from_cache));
+    const double split =
+        std::max(figures_.split_sectors.line * part, figures_.split_sectors.line_of_one) * split_lines(tile);
+    const double slice = longer(longer(multiply_adds, times.way / tile.stages),
+                                longer(times.line * (lines_a + lines_b), std::max(from_cache, split)));
     const bool in_clusters = hopper_gemm_cluster(tile) > 1;
     double time = times.begin + std::max(0.0, tile.m * tile.n - times.few_results) * times.result +
                   static_cast<double>(each) * slice + other_store_ + (in_clusters ? times.cluster : 0);
@@ -316,6 +325,13 @@ class HopperGemmModel {
   static double longer(double one, double other) {
     constexpr double kNorm = 8;
     return std::pow(std::pow(one, kNorm) + std::pow(other, kNorm), 1 / kNorm);
+  }
+  // Lines that a block of `tile` asks for itself, where some split sectors: in so many of those.
+  double split_lines(const HopperGemmTile& tile) const {
+    if (!order_.a_splits_sectors && !order_.b_splits_sectors) return 0;
+    const double other = figures_.split_sectors.other_line;
+    return (order_.a_splits_sectors ? 1 : other) * static_cast<double>(tile.m) / tile.cluster_n +
+           (order_.b_splits_sectors ? 1 : other) * lines_of_b(schedule_, order_, 0) / tile.cluster_m;
   }
   // Where neither operand's lines begin at a multiple of 128 bytes, what a slice takes as a multiple.
   double parts_of_lines_of_rounds(const GpuGemmSizes& sizes) const {
@@ -359,8 +375,14 @@ class HopperGemmModel {
 };
 
 HopperGemmGrid hopper_gemm_grid(const GpuGemmSizes& sizes, const HopperGemmTile& tile, int splits) {
-  return {sizes.batch, gemm_ceil_div(sizes.m, int64_t{tile.m}), gemm_ceil_div(sizes.n, int64_t{tile.n}), splits};
+  return {sizes.batch, tile.cluster_m * gemm_ceil_div(sizes.m, hopper_gemm_cluster_rows(tile)),
+          tile.cluster_n * gemm_ceil_div(sizes.n, hopper_gemm_cluster_columns(tile)), splits};
 }
+
+// Tiles of a cluster: so many one above the other and side by side.
+struct HopperGemmCluster {
+  int above, beside;
+};
 
 // The plans of those that are considered.
 class HopperGemmCandidates {
@@ -375,39 +397,100 @@ class HopperGemmCandidates {
 
   // A GEMM, or that of the transposes, which has these sizes and this order then.
   void consider(const GpuGemmSizes& sizes, GemmOrder order, bool swapped) {
-    const bool may_cluster = sizes.all_known && order.a_along_k && order.b_along_k && order.few_batch_dimensions &&
-                             sizes.k >= kHopperGemmLeastInClusters && architecture_.blocks_in_clusters_of_eight > 0;
+    const std::span<const HopperGemmCluster> clusters = clusters_for(sizes, order);
     for (const HopperGemmSchedule& candidate : hopper_gemm_schedules()) {
       if (!candidate.holds(sums_) || (candidate.stores != HopperGemmStores::kAny && candidate.stores != stores_))
         continue;
       // Of more rows for a warpgroup there are too few.
       if (order.a_in_registers && (candidate.ping_pong || candidate.m > 128)) continue;
-      const HopperGemmModel model(figures_, sizes, candidate, sums_, stores_, order, swapped, units_);
       HopperGemmTile tile = {candidate.m, candidate.n, 0, 1, candidate.ping_pong, order.b_along_k};
       tile.swapped = swapped;
       const bool may_have_one_each = sums_ == HopperGemmAccumulators::kOne && sizes.all_known && !candidate.ping_pong &&
                                      sizes.k <= kHopperGemmLongestOneTile;
-      if (may_have_one_each && may_cluster) consider_clusters(sizes, model, tile);
-      if (candidate.ping_pong) {
-        // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
-        const int64_t longest =
-            stores_ == HopperGemmStores::kByTmaAdded ? kHopperGemmLongestPingPongAdded : kHopperGemmLongestPingPong;
-        if (sizes.k <= longest && model.tiles() >= 2 * units_) offer_rounds(sizes, order, model, tile);
-        continue;
+      const HopperGemmModel model(figures_, sizes, candidate, tile, sums_, stores_, order, units_);
+      consider_tile(sizes, order, model, candidate, tile, may_have_one_each);
+      for (const auto [above, beside] : clusters) {
+        tile.cluster_m = above;
+        tile.cluster_n = beside;
+        if (!shares_whole_boxes(tile, order)) continue;
+        const HopperGemmModel shared(figures_, sizes, candidate, tile, sums_, stores_, order, units_);
+        if (hopper_gemm_cluster(tile) == 2) {
+          consider_tile(sizes, order, shared, candidate, tile, may_have_one_each);
+        } else if (may_have_one_each) {
+          consider_one_tile_each(sizes, shared, tile, architecture_.blocks_in_clusters_of_eight,
+                                 may_split(sizes, tile) && splits_sectors(order));
+        }
       }
-      if (may_have_one_each && model.tiles() <= units_) {
-        offer_one_tile_each(sizes, model, tile, model.tiles(), 1, model.slices());
-      } else {
-        offer_rounds(sizes, order, model, tile);
-      }
-      // Parts of k are added up as C lies.
-      if (sizes.all_known && !swapped) consider_parts(sizes, model, tile, may_have_one_each);
     }
   }
 
   std::vector<HopperGemmOffer> take_offers() { return std::move(offers_); }
 
  private:
+  static bool splits_sectors(const GemmOrder& order) { return order.a_splits_sectors || order.b_splits_sectors; }
+
+  // Clusters whose blocks share lines by multicast: of any size where lines split sectors, each of which leaves the
+  // cache for each block that asks for it; of eight where k is long.
+  std::span<const HopperGemmCluster> clusters_for(const GpuGemmSizes& sizes, const GemmOrder& order) const {
+    static constexpr HopperGemmCluster kClusters[] = {{2, 4}, {4, 2}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
+    constexpr size_t kOfEight = 2;
+    const std::span<const HopperGemmCluster> all = kClusters;
+    if (sums_ != HopperGemmAccumulators::kOne || !sizes.all_known || !order.few_batch_dimensions ||
+        order.a_in_registers || architecture_.blocks_in_clusters_of_eight == 0)
+      return {};
+    if (splits_sectors(order)) return all;
+    const bool is_long = order.a_along_k && order.b_along_k && sizes.k >= kHopperGemmLeastInClusters;
+    return is_long ? all.first(kOfEight) : all.first(0);
+  }
+  // What a block of a cluster loads for all is whole lines of a swizzle, or whole boxes.
+  static bool shares_whole_boxes(const HopperGemmTile& tile, const GemmOrder& order) {
+    const auto whole = [&](bool is_b, bool along_k, int size, int sharers) {
+      return sharers == 1 || (size % sharers == 0 && hopper_gemm_loaded_lines(tile, is_b) % (along_k ? 8 : 64) == 0);
+    };
+    return whole(false, order.a_along_k, tile.m, tile.cluster_n) &&
+           whole(true, order.b_along_k, tile.n, tile.cluster_m);
+  }
+
+  void consider_tile(const GpuGemmSizes& sizes, GemmOrder order, const HopperGemmModel& model,
+                     const HopperGemmSchedule& candidate, const HopperGemmTile& tile, bool may_have_one_each) {
+    if (candidate.ping_pong) {
+      // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
+      const int64_t longest =
+          stores_ == HopperGemmStores::kByTmaAdded ? kHopperGemmLongestPingPongAdded : kHopperGemmLongestPingPong;
+      if (sizes.k <= longest && model.tiles() >= 2 * units_) offer_rounds(sizes, order, model, tile);
+      return;
+    }
+    if (may_have_one_each) consider_one_tile_each(sizes, model, tile, units_, may_split(sizes, tile));
+    if (!may_have_one_each || model.tiles() > units_) offer_rounds(sizes, order, model, tile);
+    if (may_split(sizes, tile)) consider_parts(sizes, model, tile, may_have_one_each);
+  }
+
+  // Parts of k are added up as C lies.
+  static bool may_split(const GpuGemmSizes& sizes, const HopperGemmTile& tile) {
+    return sizes.all_known && !tile.swapped;
+  }
+
+  // As many tiles, or `in_parts` parts of their k, as at most `blocks`.
+  void consider_one_tile_each(const GpuGemmSizes& sizes, const HopperGemmModel& model, const HopperGemmTile& tile,
+                              int64_t blocks, bool in_parts) {
+    if (model.tiles() <= blocks) offer_one_tile_each(sizes, model, tile, model.tiles(), 1, model.slices());
+    if (!in_parts) return;
+    for_each_split(model, [&](int splits, int64_t each) {
+      if (model.tiles() * splits <= blocks)
+        offer_one_tile_each(sizes, model, tile, model.tiles() * splits, splits, each);
+    });
+  }
+
+  // `consider(splits, each)`: so many parts of k, of so many slices each but the last.
+  template <class Consider>
+  static void for_each_split(const HopperGemmModel& model, Consider&& consider) {
+    for (int splits = 2; splits <= kGpuGemmMostSplits; ++splits) {
+      const int64_t each = gemm_ceil_div(model.slices(), int64_t{splits});
+      if (each * kHopperGemmDepth < kGpuGemmLeastSplitK) return;
+      if (each * (splits - 1) < model.slices()) consider(splits, each);  // otherwise a part would be empty
+    }
+  }
+
   void offer(double microseconds, const HopperGemmPlan& plan) { offers_.push_back({plan, microseconds}); }
   void offer_rounds(const GpuGemmSizes& sizes, GemmOrder order, const HopperGemmModel& model,
                     const HopperGemmTile& tile) {
@@ -430,35 +513,16 @@ class HopperGemmCandidates {
     offer(model.time_of_one_tile_each(tile, blocks, lines, splits, each), {tile, splits});
   }
 
-  void consider_clusters(const GpuGemmSizes& sizes, const HopperGemmModel& model, HopperGemmTile tile) {
-    for (const auto [above, beside] : {std::pair{2, 4}, std::pair{4, 2}}) {
-      tile.cluster_m = above;
-      tile.cluster_n = beside;
-      const int64_t blocks = hopper_gemm_cluster(tile) * sizes.batch *
-                             gemm_ceil_div(sizes.m, hopper_gemm_cluster_rows(tile)) *
-                             gemm_ceil_div(sizes.n, hopper_gemm_cluster_columns(tile));
-      // What a block loads of B is whole lines of a swizzle.
-      if (tile.n % (8 * above) == 0 && blocks <= architecture_.blocks_in_clusters_of_eight)
-        offer_one_tile_each(sizes, model, tile, blocks, 1, model.slices());
-    }
-  }
-
-  // All tiles in parts, or those of the last round, which then fill it.
+  // All tiles in parts, or those of the last round, which then fill it: more parts than one for each multiprocessor.
   void consider_parts(const GpuGemmSizes& sizes, const HopperGemmModel& model, const HopperGemmTile& tile,
                       bool may_have_one_each) {
     const int64_t full = model.tiles() / units_ * units_;
     for (const int64_t whole : {int64_t{0}, full}) {
       if (whole == model.tiles()) continue;
-      for (int splits = 2; splits <= kGpuGemmMostSplits; ++splits) {
-        const int64_t each = gemm_ceil_div(model.slices(), int64_t{splits});
-        if (each * kHopperGemmDepth < kGpuGemmLeastSplitK) break;
-        if (each * (splits - 1) >= model.slices()) continue;  // a part would be empty
-        if (may_have_one_each && model.tiles() * splits <= units_) {
-          offer_one_tile_each(sizes, model, tile, model.tiles() * splits, splits, each);
-        } else {
-          offer(model.time_of_parts(whole, splits, each), {tile, splits, whole});
-        }
-      }
+      for_each_split(model, [&](int splits, int64_t each) {
+        if (may_have_one_each && model.tiles() * splits <= units_) return;
+        offer(model.time_of_parts(whole, splits, each), {tile, splits, whole / hopper_gemm_cluster(tile)});
+      });
     }
   }
 
@@ -475,6 +539,16 @@ class HopperGemmCandidates {
 std::span<const HopperGemmSchedule> hopper_gemm_schedules() { return kHopperGemm; }
 const HopperGemmFigures& hopper_gemm_figures() { return kHopperGemmFigures; }
 
+GemmOrder dense_gemm_order(std::string_view order, int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kOfSector = 16;  // elements
+  const bool a_along_k = order[0] == 'n', b_along_k = order[1] == 't';
+  return {.a_along_k = a_along_k,
+          .b_along_k = b_along_k,
+          .a_splits_sectors = (a_along_k ? k : m) % kOfSector != 0,
+          .b_splits_sectors = (b_along_k ? k : n) % kOfSector != 0,
+          .results_split_sectors = n % kOfSector != 0};
+}
+
 std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmAccumulators sums,
                                                 HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
                                                 GemmOrder order, const HopperGemmFigures& figures) {
@@ -482,6 +556,7 @@ std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architect
   candidates.consider(GpuGemmSizes(batch, m, n, k), order, false);
   if (order.may_swap) {
     std::swap(order.a_along_k, order.b_along_k);
+    std::swap(order.a_splits_sectors, order.b_splits_sectors);
     candidates.consider(GpuGemmSizes(batch, n, m, k), order, true);
   }
   return candidates.take_offers();
@@ -496,11 +571,11 @@ HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGem
   if (tile.swapped) std::swap(m, n);
   const GpuGemmSizes sizes(batch, m, n, k);
   const HopperGemmGrid grid = hopper_gemm_grid(sizes, tile, plan.splits);
-  const int64_t whole = plan.splits > 1 ? plan.whole_tiles : 0;
+  const int64_t whole = plan.splits > 1 ? plan.whole_tiles * hopper_gemm_cluster(tile) : 0;
   const int64_t work = whole + (grid.batch * grid.rows * grid.columns - whole) * plan.splits;
   // Where no block computes a second tile, results may leave from where its slices were.
   if (sums == HopperGemmAccumulators::kOne && sizes.all_known && !tile.ping_pong && !tile.results_in_stages &&
-      work <= architecture.parallel_units) {
+      hopper_gemm_cluster(tile) == 1 && work <= architecture.parallel_units) {
     tile.results_in_stages = true;
     order_tiles(tile, grid);
   }

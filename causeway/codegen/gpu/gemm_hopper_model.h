@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "causeway/device/gpu_architecture.h"
@@ -108,6 +109,14 @@ struct HopperGemmPower {
   double part;       // of 10^6 sums of parts of k
   double crossing;   // of lines, as that of HopperGemmTimes
 };
+// Where lines of an operand or of results begin within a sector of the second-level cache (32 bytes), in microseconds
+// of an H200. Such lines leave the cache once for each block that asks for them, others once for several.
+struct HopperGemmSplitSectors {
+  double line;                      // of a slice, where all multiprocessors ask for one
+  double line_of_one;               // where one multiprocessor does
+  double other_line;                // one of the other operand, where its lines begin with sectors, as a part of those
+  double result, result_ping_pong;  // of each of a tile's m n
+};
 // What is fitted to measurements of a card (tests/codegen/fit/fit_gemm_model.cpp).
 struct HopperGemmFigures {
   HopperGemmTimes cooperative, ping_pong;  // of cooperative tiles, and of ping-pong ones
@@ -115,6 +124,7 @@ struct HopperGemmFigures {
   HopperGemmRounds rounds;
   HopperGemmPartsOfLines parts_of_lines;
   HopperGemmPower power;
+  HopperGemmSplitSectors split_sectors;
 };
 // Of an H200.
 const HopperGemmFigures& hopper_gemm_figures();
@@ -128,11 +138,16 @@ struct HopperGemmPlan {
 // How lines of the operands lie: contiguous along k, or side by side.
 struct GemmOrder {
   bool a_along_k = true, b_along_k = true;
+  // Lines begin within sectors of 32 bytes: an odd number of 16 bytes lies between them.
+  bool a_splits_sectors = false, b_splits_sectors = false, results_split_sectors = false;
   bool a_in_registers = false;       // floats of A that are not along k
   bool few_batch_dimensions = true;  // one at most: such lines can be copied to several blocks at once
   bool may_swap = false;             // operands and what is sent are of two bytes, and nothing is added to it
   bool one_result = true;            // and not two
 };
+
+// Of matrices of two bytes an element whose lines lie one after the other, in an order as BLAS names it ("nt").
+GemmOrder dense_gemm_order(std::string_view order, int64_t m, int64_t n, int64_t k);
 
 // A plan, but for its stages, and what the model (HopperGemmTimes and others) says that it takes.
 struct HopperGemmOffer {

@@ -132,6 +132,11 @@ std::vector<Figure> named(HopperGemmFigures& all) {
                                     {"parts_of_lines.most_ping_pong", &all.parts_of_lines.most_ping_pong},
                                     {"parts_of_lines.few", &all.parts_of_lines.few},
                                     {"parts_of_lines.many", &all.parts_of_lines.many},
+                                    {"split_sectors.line", &all.split_sectors.line},
+                                    {"split_sectors.line_of_one", &all.split_sectors.line_of_one},
+                                    {"split_sectors.other_line", &all.split_sectors.other_line},
+                                    {"split_sectors.result", &all.split_sectors.result},
+                                    {"split_sectors.result_ping_pong", &all.split_sectors.result_ping_pong},
                                     {"power.multiply_add", &all.power.multiply_add},
                                     {"power.line", &all.power.line},
                                     {"power.operand", &all.power.operand},
@@ -153,12 +158,10 @@ Distance distance(const Measured& measured, PlanFields fields, const HopperGemmF
   size_t plans = 0;
   for (const auto& [shape, times] : measured) {
     const auto& [m, n, k] = shape.sizes;
+    GemmOrder order = dense_gemm_order(shape.order, m, n, k);
+    order.may_swap = fields != PlanFields::kRounds;
     const auto offers = hopper_gemm_offers(device::gpu_architecture("sm_90a"), HopperGemmAccumulators::kOne,
-                                           HopperGemmStores::kByTma, 1, m, n, k,
-                                           {.a_along_k = shape.order[0] == 'n',
-                                            .b_along_k = shape.order[1] == 't',
-                                            .may_swap = fields != PlanFields::kRounds},
-                                           figures);
+                                           HopperGemmStores::kByTma, 1, m, n, k, order, figures);
     for (const auto& [plan, microseconds] : offers) {
       if ((fields == PlanFields::kOneTile) != plan.tile.results_in_stages && fields != PlanFields::kAll) continue;
       const auto found = times.find(fields_of(plan, fields));
