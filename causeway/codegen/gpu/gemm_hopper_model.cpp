@@ -136,6 +136,8 @@ constexpr int64_t kHopperGemmLongestOneTile = 32768;
 // Such tiles in clusters of eight, whose blocks each load a half and a quarter of what they share, lines along k: from
 // which k they were faster.
 constexpr int64_t kHopperGemmLeastInClusters = 2048;
+// Sums of larger tiles leave too few registers for a cluster's blocks: 256 x 208 would spill.
+constexpr int kHopperGemmLargestInClusters = 256 * 192;
 // Of each element of a tile that warpgroups share, where TMA loads what results are computed of, and where
 // they are stored otherwise.
 constexpr double kHopperGemmAddedStore = 1.4e-4, kHopperGemmOtherStore = 1e-4;
@@ -412,7 +414,7 @@ class HopperGemmCandidates {
       for (const auto [above, beside] : clusters) {
         tile.cluster_m = above;
         tile.cluster_n = beside;
-        if (!shares_whole_boxes(tile, order)) continue;
+        if (tile.m * tile.n > kHopperGemmLargestInClusters || !shares_whole_boxes(tile, order)) continue;
         const HopperGemmModel shared(figures_, sizes, candidate, tile, sums_, stores_, order, units_);
         if (hopper_gemm_cluster(tile) == 2) {
           consider_tile(sizes, order, shared, candidate, tile, may_have_one_each);
