@@ -41,6 +41,7 @@ struct Case {
   bool lines_add = false;
 
   int operand_bytes() const { return tf32 ? 4 : 2; }
+  int residual_bytes() const { return wide_residuals ? 4 : 2; }
   // Of the boxes in which results leave.
   std::vector<int> sent_columns() const {
     if (sent_bytes == 0) return {};
@@ -56,7 +57,7 @@ struct Case {
         "after {} tiles, f16 {}, tf32 {}, lanes {}, residuals {} of {} bytes, sent {} of {} bytes",
         batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster_m, tile.cluster_n, blocks,
         tile.ping_pong, tile.results_in_stages, tile.swapped, splits, whole_tiles, half, tf32, lanes, residuals,
-        wide_residuals ? 4 : 2, results, sent_bytes);
+        residual_bytes(), results, sent_bytes);
   }
 };
 
@@ -159,6 +160,8 @@ std::string kernel_text(const Case& c) {
   }}
 )",
                       c.residuals, members, visits, fetches, sum, c.sent_bytes == 4 ? "" : "to_bf16");
+  if (c.sent_bytes > 0 && c.residuals > 0 && c.residual_bytes() != c.sent_bytes)
+    text += "using TmaFetched = Residual;\n";
   if (c.sent_bytes > 0)
     text += fmt::format(R"(
   using TmaStored = Result;
@@ -205,17 +208,17 @@ TensorMap operand_map(const Case& c, int buffer, int64_t lines, bool along_k, in
   return map;
 }
 
-// Of a result, or of what is added to it. `before`: results in the buffer that come first.
-TensorMap result_map(const Case& c, int columns, int buffer, int before = 0) {
+// Of a result, or of what is added to it, of so many bytes an element. `before`: tensors in the buffer that come first.
+TensorMap result_map(const Case& c, int columns, int buffer, int before, int bytes) {
   TensorMap map;
   map.buffer = buffer;
-  map.offset = before * c.batch * c.m * c.n * c.sent_bytes;
-  map.element_bytes = c.sent_bytes;
+  map.offset = before * c.batch * c.m * c.n * bytes;
+  map.element_bytes = bytes;
   map.rank = 3;
   map.sizes = {c.n, c.m, c.batch};
-  map.stride_bytes = {c.sent_bytes, c.n * c.sent_bytes, c.m * c.n * c.sent_bytes};
+  map.stride_bytes = {bytes, c.n * bytes, c.m * c.n * bytes};
   map.box = {columns, kHopperGemmStoredRows, 1};
-  map.swizzle_bytes = kHopperGemmBoxLine;
+  map.swizzle_bytes = kHopperGemmBoxLine * bytes / c.sent_bytes;
   return map;
 }
 
@@ -272,8 +275,8 @@ void expect_gemm(const Case& c) {
       operand_map(c, 1, c.n, c.b_along_k, hopper_gemm_loaded_lines(c.tile, !c.tile.swapped))};
   if (c.tile.swapped) std::swap(maps[0], maps[1]);
   for (const int columns : c.sent_columns()) {
-    for (int i = 0; i < c.results; ++i) maps.push_back(result_map(c, columns, 3, i));
-    if (c.residuals > 0) maps.push_back(result_map(c, columns, 2));
+    for (int i = 0; i < c.results; ++i) maps.push_back(result_map(c, columns, 3, i, c.sent_bytes));
+    for (int i = 0; i < c.residuals; ++i) maps.push_back(result_map(c, columns, 2, i, c.residual_bytes()));
   }
   void* const buffers[] = {a_buffer.data(),      b_buffer.data(),  residual_buffer.data(),
                            result_buffer.data(), workspace.data(), task_counter.data()};
@@ -735,6 +738,37 @@ TEST(HopperGemm, TakesFloatsFromRegisters) {
                  .tf32 = true});
 }
 
+// What is added to results of f32 that TMA stores, of one tensor of bf16 or of two, comes through boxes beside theirs:
+// with parts of 32 columns and a last one of 16, beyond the result's ends, one tile after the other and where the last
+// are split.
+TEST(HopperGemm, StoresAddTensorsOfHalfTheBytes) {
+  for (const HopperGemmTile tile :
+       {HopperGemmTile{128, 128, 4, 1, true}, HopperGemmTile{128, 112, 4, 1, true}, HopperGemmTile{256, 80, 3, 1},
+        HopperGemmTile{64, 80, 6, 1, false, true, true}, HopperGemmTile{128, 208, 3, 1, false, true},
+        HopperGemmTile{128, 96, 3, 2, false, true}})
+    for (const int residuals : {1, 2}) {
+      const int blocks = tile.results_in_stages ? 32 : 2;
+      expect_gemm({.batch = 2,
+                   .m = 200,
+                   .n = 264,
+                   .k = 136,
+                   .tile = tile,
+                   .blocks = blocks,
+                   .residuals = residuals,
+                   .sent_bytes = 4,
+                   .lines_add = true});
+    }
+  expect_gemm({.m = 200,
+               .n = 264,
+               .k = 520,
+               .tile = {128, 96, 4, 1, false, true},
+               .blocks = 4,
+               .splits = 2,
+               .whole_tiles = 2,
+               .residuals = 2,
+               .sent_bytes = 4});
+}
+
 // What stores add comes through shared memory where it is one tensor, 16 bytes of each lane: of bf16 and eight lanes,
 // as everywhere else here, or of f32 and four. With four stages of 128 x 256 there is no room for it.
 TEST(HopperGemm, StoresAddTensors) {
@@ -873,6 +907,10 @@ TEST(HopperGemm, AssemblesWithoutSpillsOrNotes) {
                       .residuals = 1,
                       .wide_residuals = true,
                       .sent_bytes = 4});
+    for (const HopperGemmTile tile : {HopperGemmTile{128, 192, 4, 1, true}, HopperGemmTile{256, 128, 3, 1},
+                                      HopperGemmTile{64, 256, 4, 1, true}, HopperGemmTile{128, 256, 3, 1}})
+      expect_no_spills(
+          {.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile, .residuals = 2, .sent_bytes = 4});
   }
 }
 

@@ -151,9 +151,11 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
 
   static std::string sent_text(const GpuGemmProblem& problem, const GpuGemmPlan& plan) {
     if (!plan.epilogue.stores_by_tma) return {};
-    const std::vector<DType>& stored = problem.epilogue.stored;
-    return fmt::format("using TmaStored = {};\nstatic constexpr int kTmaStored = {};\n", storage_type(stored.front()),
-                       stored.size());
+    const auto& [members, stored, fetched] = problem.epilogue;
+    const bool reads_others = !fetched.empty() && size_bytes(fetched.front()) != size_bytes(stored.front());
+    return fmt::format("using TmaStored = {};\nstatic constexpr int kTmaStored = {};\n{}", storage_type(stored.front()),
+                       stored.size(),
+                       reads_others ? fmt::format("using TmaFetched = {};\n", storage_type(fetched.front())) : "");
   }
 
   // The statement that runs the mainloop. Appends the argument that tasks are counted with.

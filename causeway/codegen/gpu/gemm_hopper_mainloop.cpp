@@ -14,14 +14,24 @@
 namespace causeway::codegen {
 namespace {
 
+// Whether what is read at the results' place has half as many bytes as they have.
+bool fetches_halves(const GpuGemmEpilogue& epilogue) {
+  return !epilogue.fetched.empty() && 2 * size_bytes(epilogue.fetched.front()) == size_bytes(epilogue.stored.front());
+}
+
 // Whether TMA can store what is computed: one tensor over what is read at its place, or two; of rows of whole pieces of
-// 16 bytes.
+// 16 bytes. Of half as many bytes two may be read.
 bool can_store_by_tma(const GpuGemmEpilogue& epilogue, const Dim& n) {
   const auto& [members, stored, fetched] = epilogue;
   constexpr size_t kMostTensors = 2;
-  if (stored.empty() || stored.size() + fetched.size() > kMostTensors) return false;
-  const DType dtype = stored.front();
-  if (!fetched.empty() && size_bytes(fetched.front()) != size_bytes(dtype)) return false;
+  if (stored.empty() || fetched.size() > kMostTensors) return false;
+  const DType dtype = stored.front(), read = fetched.empty() ? dtype : fetched.front();
+  const bool halves = fetches_halves(epilogue);
+  if (stored.size() + (halves ? 1 : fetched.size()) > kMostTensors) return false;
+  if (!halves && size_bytes(read) != size_bytes(dtype)) return false;
+  if (halves && !(std::all_of(fetched.begin(), fetched.end(), [&](DType other) { return other == read; }) &&
+                  n.divide_exactly(16 / static_cast<int64_t>(size_bytes(read)))))
+    return false;
   return std::all_of(stored.begin(), stored.end(), [&](DType other) { return other == dtype; }) &&
          (dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32) &&
          n.divide_exactly(16 / static_cast<int64_t>(size_bytes(dtype)));
@@ -113,7 +123,10 @@ std::optional<GpuGemmPlan> plan_hopper(const GpuGemmProblem& problem, const GpuA
       .few_batch_dimensions = a.batch.size() <= 1 && b.batch.size() <= 1,
       .may_swap = stores == HopperGemmStores::kByTma && sums == HopperGemmAccumulators::kOne && a.element_bytes == 2 &&
                   size_bytes(stored.front()) == 2,
-      .one_result = stored.size() == 1};
+      .one_result = stored.size() == 1,
+      .least_boxes = plan.epilogue.stores_by_tma && fetches_halves(problem.epilogue)
+                         ? hopper_gemm_boxes_beside(static_cast<int>(fetched.size()))
+                         : kHopperGemmBoxesOfPiece};
   const HopperGemmPlan chosen = choose_hopper_gemm(architecture, sums, stores, known_size(problem.batch),
                                                    known_size(problem.m), known_size(problem.n), halves_of_k, order);
   const HopperGemmTile& tile = chosen.tile;
@@ -206,9 +219,12 @@ TensorMap operand_map(const GpuGemmOperand& operand, bool rounds_to_tf32, int bu
   return result;
 }
 
-TensorMap result_map(const GpuGemmProblem& problem, int buffer, int columns, const SymbolBindings& bindings) {
+// Of a tensor of results, or of what is read at their place.
+TensorMap result_map(const GpuGemmProblem& problem, DType dtype, int buffer, int columns,
+                     const SymbolBindings& bindings) {
   const auto size = [&](const Dim& dim) { return mapped_size(dim, bindings); };
-  const auto bytes = static_cast<int>(size_bytes(problem.epilogue.stored.front()));
+  const auto bytes = static_cast<int>(size_bytes(dtype)),
+             stored_bytes = static_cast<int>(size_bytes(problem.epilogue.stored.front()));
   TensorMap result;
   result.buffer = buffer;
   result.element_bytes = bytes;
@@ -217,21 +233,25 @@ TensorMap result_map(const GpuGemmProblem& problem, int buffer, int columns, con
   const int64_t row = std::max<int64_t>(16, result.sizes[0] * bytes);
   result.stride_bytes = {bytes, row, row * result.sizes[1]};
   result.box = {columns, kHopperGemmStoredRows, 1};
-  result.swizzle_bytes = kHopperGemmBoxLine;
+  result.swizzle_bytes = kHopperGemmBoxLine * bytes / stored_bytes;
   return result;
 }
 
 TensorMapFunction hopper_tensor_maps(const GpuGemmProblem& problem, const GpuGemmPlan& plan, int a, int b,
                                      const std::vector<int>& at_result) {
   const auto tile = *plan.mainloop.tile_of<HopperGemmTile>();
+  const auto& [members, stored, fetched] = problem.epilogue;
   std::vector<int> boxes;
-  if (plan.epilogue.stores_by_tma) boxes = stored_columns(tile, problem.epilogue.stored.front());
+  if (plan.epilogue.stores_by_tma) boxes = stored_columns(tile, stored.front());
+  std::vector<DType> dtypes = stored;
+  dtypes.insert(dtypes.end(), fetched.begin(), fetched.end());
   return [=, mainloop = plan.mainloop](const SymbolBindings& bindings) {
     const bool rounds = mainloop.type == GpuGemmType::kTf32;
     std::vector<TensorMap> maps = {operand_map(mainloop.a, rounds, a, hopper_gemm_loaded_lines(tile, false), bindings),
                                    operand_map(mainloop.b, rounds, b, hopper_gemm_loaded_lines(tile, true), bindings)};
     for (const int columns : boxes)
-      for (const int buffer : at_result) maps.push_back(result_map(problem, buffer, columns, bindings));
+      for (size_t i = 0; i < at_result.size(); ++i)
+        maps.push_back(result_map(problem, dtypes[i], at_result[i], columns, bindings));
     return maps;
   };
 }

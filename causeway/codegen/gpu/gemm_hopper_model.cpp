@@ -403,6 +403,12 @@ class HopperGemmCandidates {
     for (const HopperGemmSchedule& candidate : hopper_gemm_schedules()) {
       if (!candidate.holds(sums_) || (candidate.stores != HopperGemmStores::kAny && candidate.stores != stores_))
         continue;
+      // With fewer stages slices would wait for one another.
+      constexpr int kLeastStages = 3;
+      if (order.least_boxes > kHopperGemmBoxesOfPiece &&
+          hopper_gemm_most_stages({candidate.m, candidate.n, 0, 1, candidate.ping_pong, order.b_along_k},
+                                  order.least_boxes) < kLeastStages)
+        continue;
       // Of more rows for a warpgroup there are too few.
       if (order.a_in_registers && (candidate.ping_pong || candidate.m > 128)) continue;
       HopperGemmTile tile = {candidate.m, candidate.n, 0, 1, candidate.ping_pong, order.b_along_k};
@@ -583,7 +589,7 @@ HopperGemmPlan choose_hopper_gemm(const GpuArchitecture& architecture, HopperGem
   }
   const bool has_fifth_stage =
       plan.splits == 1 && fifth_stage_pays(tile, sums, stores, order, sizes, work, architecture.parallel_units);
-  tile.stages = has_fifth_stage ? 5 : hopper_gemm_best_stages(tile);
+  tile.stages = has_fifth_stage ? 5 : hopper_gemm_best_stages(tile, order.least_boxes);
   return plan;
 }
 

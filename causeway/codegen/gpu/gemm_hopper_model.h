@@ -140,10 +140,11 @@ struct GemmOrder {
   bool a_along_k = true, b_along_k = true;
   // Lines begin within sectors of 32 bytes: an odd number of 16 bytes lies between them.
   bool a_splits_sectors = false, b_splits_sectors = false, results_split_sectors = false;
-  bool a_in_registers = false;       // floats of A that are not along k
-  bool few_batch_dimensions = true;  // one at most: such lines can be copied to several blocks at once
-  bool may_swap = false;             // operands and what is sent are of two bytes, and nothing is added to it
-  bool one_result = true;            // and not two
+  bool a_in_registers = false;                // floats of A that are not along k
+  bool few_batch_dimensions = true;           // one at most: such lines can be copied to several blocks at once
+  bool may_swap = false;                      // operands and what is sent are of two bytes, and nothing is added to it
+  bool one_result = true;                     // and not two
+  int least_boxes = kHopperGemmBoxesOfPiece;  // of a warp, for results and what is read beside them
 };
 
 // Of matrices of two bytes an element whose lines lie one after the other, in an order as BLAS names it ("nt").

@@ -112,6 +112,8 @@ constexpr int hopper_gemm_pipeline_bytes(const HopperGemmTile& tile) {
 }
 // Boxes of a warp that there is room for: two at least, which make up a piece.
 constexpr int kHopperGemmBoxesOfPiece = kHopperGemmPieceBytes / kHopperGemmBoxBytes;
+// For two boxes of results and, beside each, one of half as many bytes of each of so many tensors.
+constexpr int hopper_gemm_boxes_beside(int tensors) { return kHopperGemmBoxesOfPiece + tensors; }
 constexpr int hopper_gemm_boxes(const HopperGemmTile& tile) {
   const int room = tile.results_in_stages ? tile.stages * hopper_gemm_stage_bytes(tile)
                                           : kHopperGemmMostShared - hopper_gemm_pipeline_bytes(tile);
@@ -126,16 +128,16 @@ constexpr int hopper_gemm_most_stages(HopperGemmTile tile, int boxes) {
 }
 constexpr int kHopperGemmMostStages = 12;  // where results leave from them
 // What suits a tile, but in few rounds: results that wait for a box hold up more than a fifth stage gains, and a fourth
-// one more than a third box.
-constexpr int hopper_gemm_best_stages(HopperGemmTile tile) {
+// one more than a third box. With room for `least_boxes` at least.
+constexpr int hopper_gemm_best_stages(HopperGemmTile tile, int least_boxes = kHopperGemmBoxesOfPiece) {
   if (tile.results_in_stages) {
     tile.stages = kHopperGemmMostStages;
     while (hopper_gemm_pipeline_bytes(tile) > kHopperGemmMostShared) --tile.stages;
     return tile.stages;
   }
-  for (int boxes = kHopperGemmMostBoxes; boxes > kHopperGemmBoxesOfPiece; --boxes)
+  for (int boxes = kHopperGemmMostBoxes; boxes > least_boxes; --boxes)
     if (const int stages = hopper_gemm_most_stages(tile, boxes); stages >= 4) return stages;
-  return hopper_gemm_most_stages(tile, kHopperGemmBoxesOfPiece);
+  return hopper_gemm_most_stages(tile, least_boxes);
 }
 constexpr int hopper_gemm_wave_bytes(const HopperGemmTile& tile) {
   return hopper_gemm_boxes(tile) * kHopperGemmBoxBytes;

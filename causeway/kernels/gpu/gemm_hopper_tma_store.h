@@ -21,10 +21,18 @@ constexpr bool kHopperGemmFewRegisters = [] {
 template <class Problem>
 constexpr bool kHopperGemmStoresByTma = requires { typename Problem::TmaStored; };
 
+// Bytes of an element of what TMA loads at the results' place: as many as are stored, or those of TmaFetched.
+template <class Problem>
+constexpr uint32_t kHopperGemmLoadedBytes = sizeof(typename Problem::TmaStored);
+template <class Problem>
+  requires requires { typename Problem::TmaFetched; }
+constexpr uint32_t kHopperGemmLoadedBytes<Problem> = sizeof(typename Problem::TmaFetched);
+
 // The boxes of results in which a warp's 16 rows of each 64, a part of the tile, pass through shared memory: a ring of
-// kCount parts, with a box for each tensor. Where a tensor is read at the result's place, its part is loaded into the
-// box, kCount - 1 parts ahead and first beside the MMAs; what is stored is computed where it lies. TMA
-// leaves out what is outside the result. Nothing waits until a box has left, but who needs its room.
+// kCount parts, with a box for each tensor. What is read at the result's place is loaded kCount - 1 parts ahead, and
+// first beside the MMAs: into the box where it has as many bytes, and what is stored is computed where it lies; of
+// half as many, into boxes beside it. TMA leaves out what is outside the result. Nothing waits until a box has left,
+// but who needs its room.
 template <class Problem>
 class HopperGemmTmaStore {
   using TmaStored = typename Problem::TmaStored;
@@ -32,15 +40,22 @@ class HopperGemmTmaStore {
   static constexpr uint32_t kBytes = sizeof(TmaStored);
   static constexpr int kColumns = hopper_gemm_stored_columns(kBytes);
   static constexpr int kLast = hopper_gemm_last_stored_columns(kTile, kBytes), kWhole = kTile.n / kColumns;
-  static constexpr int kTmaStored = Problem::kTmaStored, kCount = hopper_gemm_boxes(kTile) / kTmaStored;
+  static constexpr int kTmaStored = Problem::kTmaStored, kLoaded = Problem::Fetched::kTensors;
+  static constexpr uint32_t kLoadedBytes = kHopperGemmLoadedBytes<Problem>,
+                            kLoadedLine = kHopperGemmBoxLine * kLoadedBytes / kBytes;
+  static constexpr bool kLoadsBeside = kLoaded > 0 && kLoadedBytes < kBytes;
+  static constexpr int kLoadedBoxBytes = kHopperGemmStoredRows * kLoadedLine;
+  static constexpr int kSlotBytes = kTmaStored * kHopperGemmBoxBytes + (kLoadsBeside ? kLoaded * kLoadedBoxBytes : 0);
+  static constexpr int kCount = hopper_gemm_wave_bytes(kTile) / kSlotBytes;
   static constexpr int kRowBlocks = hopper_gemm_row_blocks(kTile);
   static constexpr int kOfTile = kRowBlocks * (kWhole + (kLast > 0));
-  static constexpr bool kLoads = Problem::Fetched::kTensors > 0;
+  static constexpr bool kLoads = kLoaded > 0;
   // Pairs that are computed before the first of them is written; more than these registers hold spill.
   static constexpr uint32_t kFew = kLoads && kRowBlocks * kTile.n / 2 > 160 ? 2 : 4;
   static constexpr bool kNeedsRegisters = kHopperGemmFewRegisters<Problem> && (kLoads || kTmaStored > 1);
   static_assert(kBytes == 2 || kBytes == 4);
   static_assert(!kLoads || (kTmaStored == 1 && kCount > 1), "room to load ahead");
+  static_assert(kLoadsBeside ? kLoadedBytes * 2 == kBytes : kLoaded <= 1 && kLoadedBytes == kBytes);
 
  public:
   // `pieces`, `loaded`: room and mbarriers of all warps that multiply, of which this one is `wave`.
@@ -80,7 +95,11 @@ class HopperGemmTmaStore {
 
  private:
   CAUSEWAY_INLINE char* at(int slot, int tensor) const {
-    return boxes_ + (slot * kTmaStored + tensor) * kHopperGemmBoxBytes;
+    return boxes_ + slot * kSlotBytes + tensor * kHopperGemmBoxBytes;
+  }
+  // Where tensor `tensor` of what is read is loaded.
+  CAUSEWAY_INLINE char* loaded_at(int slot, int tensor) const {
+    return kLoadsBeside ? at(slot, kTmaStored) + tensor * kLoadedBoxBytes : at(slot, 0);
   }
   CAUSEWAY_INLINE static int first_row(const HopperGemmPosition& tile, int block, int part) {
     return tile.m + (block + part % kRowBlocks) * 64 + thread_index() % 128 / 32 * kHopperGemmStoredRows;
@@ -88,9 +107,9 @@ class HopperGemmTmaStore {
   CAUSEWAY_INLINE static int first_column(const HopperGemmPosition& tile, int part) {
     return tile.n + part / kRowBlocks * kColumns;
   }
-  // Of the tensor that is sent or, by the number kTmaStored, loaded: in boxes of a line, or of the last columns.
+  // Of the tensor that is sent or, by numbers from kTmaStored on, loaded: in boxes of a line, or of the last columns.
   CAUSEWAY_INLINE const TensorMapBytes* map(int tensor, bool last) const {
-    return &maps_[tensor + (last ? kTmaStored + kLoads : 0)];
+    return &maps_[tensor + (last ? kTmaStored + kLoaded : 0)];
   }
 
   // By the lane that is elected: part `part` of the tile, into the slot that many after the next one to be sent.
@@ -98,9 +117,11 @@ class HopperGemmTmaStore {
     int slot = ring_.stage + ahead;
     if (slot >= kCount) slot -= kCount;
     const bool last = part >= kRowBlocks * kWhole;
-    barrier_expect_bytes(full_ + slot, kHopperGemmStoredRows * (last ? kLast : kColumns) * kBytes);
-    tensor_load(at(slot, 0), map(kTmaStored, last), full_ + slot, first_column(tile, part),
-                first_row(tile, block, part), tile.batch);
+    barrier_expect_bytes(full_ + slot, kLoaded * kHopperGemmStoredRows * (last ? kLast : kColumns) * kLoadedBytes);
+#pragma clang loop unroll(full)
+    for (int tensor = 0; tensor < kLoaded; ++tensor)
+      tensor_load(loaded_at(slot, tensor), map(kTmaStored + tensor, last), full_ + slot, first_column(tile, part),
+                  first_row(tile, block, part), tile.batch);
   }
 
   CAUSEWAY_INLINE static auto packed(float first, float second) {
@@ -135,6 +156,11 @@ class HopperGemmTmaStore {
     const auto place = [&](int tensor, uint32_t i) {
       return at(stage, tensor) + (of_lane ^ (i / 2 * 8 * kBytes)) + i % 2 * 8 * kHopperGemmBoxLine;
     };
+    // The same neighbours in a box beside it, whose lines of 64 bytes exchange pieces by every second line's number.
+    const auto loaded_place = [&](int tensor, uint32_t i) {
+      const uint32_t piece = (swaps ? i / 2 ^ kSwap : i / 2) ^ row / 2 % 4;
+      return loaded_at(stage, tensor) + (row + i % 2 * 8) * kLoadedLine + piece * 16 + lane % 4 * 2 * kLoadedBytes;
+    };
     if constexpr (kLoads) {
       barrier_wait(full_ + stage, ring_.parity);
     } else {
@@ -166,8 +192,15 @@ class HopperGemmTmaStore {
 #pragma clang loop unroll(full)
         for (uint32_t down = 0; down < 2; ++down) {
           typename Problem::Fetched fetched;
-          if constexpr (kLoads)
+          if constexpr (kLoadsBeside) {
+#pragma clang loop unroll(full)
+            for (int tensor = 0; tensor < kLoaded; ++tensor)
+              __builtin_memcpy(reinterpret_cast<char*>(&fetched) + tensor * Problem::kStoreLanes * kLoadedBytes,
+                               __builtin_assume_aligned(loaded_place(tensor, i + down), 2 * kLoadedBytes),
+                               2 * kLoadedBytes);
+          } else if constexpr (kLoads) {
             __builtin_memcpy(&fetched, __builtin_assume_aligned(place(0, i + down), 2 * kBytes), 2 * kBytes);
+          }
           float pair[2], finished[kTmaStored][2];
 #pragma clang loop unroll(full)
           for (uint32_t e = 0; e < 2; ++e) {
