@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/gpu/gemm_sizes.h"
-#include "causeway/kernels/x86/gemm_layout.h"
 
 namespace causeway::codegen {
 namespace {
@@ -230,8 +230,8 @@ class HopperGemmModel {
                             ? 1 + (figures.one_tile.parts_of_lines - 1) * (order.a_along_k + order.b_along_k) / 2
                             : 1) {
     const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
-    const int64_t tiles_m = gemm_ceil_div(sizes.m, int64_t{schedule.m});
-    const int64_t tiles_n = gemm_ceil_div(sizes.n, int64_t{schedule.n});
+    const int64_t tiles_m = divide_up(sizes.m, int64_t{schedule.m});
+    const int64_t tiles_n = divide_up(sizes.n, int64_t{schedule.n});
     tiles_ = sizes.batch * tiles_m * tiles_n;
     const double k = std::max(static_cast<double>(sizes.k), schedule.least_k);
     slices_ = std::ceil(k / kHopperGemmDepth);
@@ -339,7 +339,7 @@ class HopperGemmModel {
     const double beginnings = 64.0 / std::gcd(schedule.n, 64);
     return 64.0 * hopper_gemm_pieces({schedule.m, schedule.n}) * (1 + crossing * (1 - 1 / beginnings));
   }
-  double rounds(int64_t tiles) const { return static_cast<double>(gemm_ceil_div(tiles, units_)); }
+  double rounds(int64_t tiles) const { return static_cast<double>(divide_up(tiles, units_)); }
   // The last one counts for less where it is not full.
   double part_of_rounds(int64_t tiles) const {
     const double last = static_cast<double>(tiles) / static_cast<double>(units_) - (rounds(tiles) - 1);
@@ -359,7 +359,7 @@ class HopperGemmModel {
 };
 
 HopperGemmGrid hopper_gemm_grid(const GpuGemmSizes& sizes, const HopperGemmTile& tile, int splits) {
-  return {sizes.batch, gemm_ceil_div(sizes.m, int64_t{tile.m}), gemm_ceil_div(sizes.n, int64_t{tile.n}), splits};
+  return {sizes.batch, divide_up(sizes.m, int64_t{tile.m}), divide_up(sizes.n, int64_t{tile.n}), splits};
 }
 
 // The plans of those that are considered.
@@ -435,8 +435,8 @@ class HopperGemmCandidates {
       tile.cluster_m = above;
       tile.cluster_n = beside;
       const int64_t blocks = hopper_gemm_cluster(tile) * sizes.batch *
-                             gemm_ceil_div(sizes.m, hopper_gemm_cluster_rows(tile)) *
-                             gemm_ceil_div(sizes.n, hopper_gemm_cluster_columns(tile));
+                             divide_up(sizes.m, hopper_gemm_cluster_rows(tile)) *
+                             divide_up(sizes.n, hopper_gemm_cluster_columns(tile));
       // What a block loads of B is whole lines of a swizzle.
       if (tile.n % (8 * above) == 0 && blocks <= architecture_.blocks_in_clusters_of_eight)
         offer_one_tile_each(sizes, model, tile, blocks, 1, model.slices());
@@ -450,7 +450,7 @@ class HopperGemmCandidates {
     for (const int64_t whole : {int64_t{0}, full}) {
       if (whole == model.tiles()) continue;
       for (int splits = 2; splits <= kGpuGemmMostSplits; ++splits) {
-        const int64_t each = gemm_ceil_div(model.slices(), int64_t{splits});
+        const int64_t each = divide_up(model.slices(), int64_t{splits});
         if (each * kHopperGemmDepth < kGpuGemmLeastSplitK) break;
         if (each * (splits - 1) >= model.slices()) continue;  // a part would be empty
         if (may_have_one_each && model.tiles() * splits <= units_) {

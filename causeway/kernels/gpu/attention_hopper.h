@@ -27,7 +27,9 @@ struct ForwardShared {
 
 // Of three warpgroups that multiply: tiles of 64 keys take fewer registers than those of 128 that heads of 64 have.
 template <class P>
-constexpr bool kFewerRegisters = P::kTile.keys == 64 && P::kHeadDim <= 128;
+constexpr RegisterSplit kForwardSplit = P::kTile.groups == 2                        ? kEvenSplit
+                                        : P::kTile.keys == 64 && P::kHeadDim <= 128 ? kEvenSplitOfFour
+                                                                                    : kUnevenSplitOfFour;
 
 template <class P>
 class ForwardCopier : Copier<P> {
@@ -89,7 +91,7 @@ class ForwardCopier : Copier<P> {
  private:
   template <class BeforeLast>
   CAUSEWAY_INLINE void copy_tiles(StageRing<P::kTile.stages>& ring, const TaskNote& task, BeforeLast&& before_last) {
-    TilePlan<P, true, P::kTile.keys, kFewerRegisters<P>> plan(p, task, 1);
+    TilePlan<P, true, P::kTile.keys, kForwardSplit<P>> plan(p, task, 1);
     TileNote note;
 #pragma clang loop unroll(disable)
     do {
@@ -468,10 +470,10 @@ CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, const TensorMapB
   }
   block_barrier();
   if (thread_index() < 128) {
-    begin_copying<P, kFewerRegisters<P>>();
+    registers_decrease<kForwardSplit<P>.copying>();
     if (thread_index() < ForwardCopier<P>::kThreads) ForwardCopier<P>(problem, maps, shared).run(counter);
   } else {
-    begin_multiplying<P, kFewerRegisters<P>>();
+    registers_increase<kForwardSplit<P>.multiplying>();
     Forward<P>(problem, shared, warpgroup_index() - 1).run();
   }
 }

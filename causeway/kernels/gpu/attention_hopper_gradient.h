@@ -56,7 +56,7 @@ struct GradientShared {
 
 // Queries and output's gradients, keys and values, into their tiles. Shared::kInOrder: blocks wait for earlier ones.
 // kApart: of others, values have one stage of their own beside the ring of keys.
-template <class P, bool kOwnAreQueries, class Shared = GradientShared<P>>
+template <class P, bool kOwnAreQueries, class Shared, RegisterSplit kSplit>
 class GradientCopier : Copier<P> {
   using Base = Copier<P>;
   using T = typename P::Operand;
@@ -111,7 +111,7 @@ class GradientCopier : Copier<P> {
 
  private:
   CAUSEWAY_INLINE void copy_tiles(const TaskNote& task, int32_t group) {
-    TilePlan<P, kOwnAreQueries, kOthers, kOwnAreQueries> plan(p, task, group);
+    TilePlan<P, kOwnAreQueries, kOthers, kSplit> plan(p, task, group);
     GradientTileNote note;
 #pragma clang loop unroll(disable)
     do {
@@ -615,11 +615,9 @@ class KeyGradient : GradientGroup<P> {
 };
 
 // Rings and registers, then the copying warpgroup's work or that of one that multiplies.
-template <bool kOwnAreQueries, class Group, class Shared, class P>
+template <bool kOwnAreQueries, RegisterSplit kSplit, class Group, class Shared, class P>
 CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
-  using GroupCopier = GradientCopier<P, kOwnAreQueries, Shared>;
-  // Sums of wide heads take all registers that can be had.
-  constexpr bool kWide = P::kHeadDim > 128, kMostRegisters = kOwnAreQueries && P::kHeadDim > 192;
+  using GroupCopier = GradientCopier<P, kOwnAreQueries, Shared, kSplit>;
   auto& shared = *reinterpret_cast<Shared*>(shared_memory());
   if (thread_index() == 0) {
     for (int stage = 0; stage < P::kTile.own_stages; ++stage) {
@@ -638,19 +636,10 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32
   }
   block_barrier();
   if (thread_index() < 128) {
-    // Gradients of queries alone take fewer registers than those of keys and values.
-    if constexpr (kWide) {
-      registers_decrease<kMostRegisters ? 24 : 40>();
-    } else {
-      begin_copying<P, kOwnAreQueries>();
-    }
+    registers_decrease<kSplit.copying>();
     if (thread_index() < GroupCopier::kThreads) GroupCopier(p, maps, shared).run(counter);
   } else {
-    if constexpr (kWide) {
-      registers_increase<kMostRegisters ? 240 : 232>();
-    } else {
-      begin_multiplying<P, kOwnAreQueries>();
-    }
+    registers_increase<kSplit.multiplying>();
     Group(p, shared, warpgroup_index() - 1).run();
   }
 }
@@ -662,11 +651,14 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32
 template <HopperAttentionGradientProblem P>
 CAUSEWAY_INLINE void hopper_attention_query_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
-  run_gradient<true, QueryGradient<P>, GradientShared<P>>(p, maps, counter);
+  // Gradients of queries alone take fewer registers than those of keys and values.
+  constexpr RegisterSplit kSplit = P::kTile.groups == 2 ? kEvenSplit : kEvenSplitOfFour;
+  run_gradient<true, kSplit, QueryGradient<P>, GradientShared<P>>(p, maps, counter);
 }
 
 template <bool kForKeys, bool kForValues, HopperAttentionGradientProblem P>
 CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
-  run_gradient<false, KeyGradient<P, kForKeys, kForValues>, GradientShared<P>>(p, maps, counter);
+  constexpr RegisterSplit kSplit = P::kTile.groups == 2 ? kEvenSplit : kUnevenSplitOfFour;
+  run_gradient<false, kSplit, KeyGradient<P, kForKeys, kForValues>, GradientShared<P>>(p, maps, counter);
 }
