@@ -462,52 +462,67 @@ CAUSEWAY_INLINE void load_columns(const float (&numbers)[kOthers], float (&own)[
 }
 
 // Scores of 64 keys and a tile of queries to weights, where the gradients of scores do not depend on these: beside the
-// MMAs that give the gradients of weights. `shift`: of the thread's columns; `line`: its first key; `query`: the
-// tile's first.
-template <Modified kModified, class P, int kColumns>
-CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[2 * kColumns], const float (&shift)[kColumns], int32_t b,
-                                int32_t head, int32_t query, int32_t line, bool masked) {
+// MMAs that give the gradients of weights. shift(column, i): of the query of element i, in this thread's columns from
+// `column` on; `line`: its first key; `query`: the tile's first.
+template <Modified kModified, class P, int kScores, class Shift>
+CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[kScores], Shift shift, int32_t b, int32_t head,
+                                int32_t query, int32_t line, bool masked) {
   int32_t column = warpgroup_column(0);
   const QueryShift<ScoreWork<P>::shifts(kModified)> shift_of(p, static_cast<float>(line - query - column), b, head);
 #pragma clang loop unroll(full)
-  for (int i = 0; i < 2 * kColumns; ++i) {
+  for (int i = 0; i < kScores; ++i) {
     const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
-    scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift_of(shift[i / 4 * 2 + i % 2], slot, further),
-                                                       b, head, query + other, line + 8 * slot, masked);
+    scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift_of(shift(column, i), slot, further), b, head,
+                                                       query + other, line + 8 * slot, masked);
     // What masks load must not be loaded for all columns at first: registers would not suffice.
     if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
   }
 #pragma clang loop unroll(full)
-  for (int i = 0; i < 2 * kColumns; ++i) scores[i] = computed_here(scores[i]);
+  for (int i = 0; i < kScores; ++i) scores[i] = computed_here(scores[i]);
 }
 // Scores to weights, gradients of weights to those of MMAs.
 template <Modified kModified, class P, int kOthers>
 CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
                                         const float (&statistics)[2][kOthers], int32_t b, int32_t head, int32_t query,
                                         int32_t line, bool masked) {
+  // Queries past the end have weights of 0. The branch also keeps ptxas from beginning with later ones early: registers
+  // would not suffice, least of all those of four warpgroups.
+  constexpr int kStep = P::kTile.groups == 3 ? 4 : 8;
   int32_t column = warpgroup_column(0);
   const QueryShift<ScoreWork<P>::shifts(kModified)> shift_of(p, static_cast<float>(line - query - column), b, head);
 #pragma clang loop unroll(full)
-  for (int i = 0; i < kOthers / 2; ++i) {
-    const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
-    const attention_tile::PairGradient pair = attention_tile::pair_gradient<kModified>(
-        p, scores[i], dweights[i], shift_of(statistics[0][other], slot, further), statistics[1][other], b, head,
-        query + other, line + 8 * slot, masked);
-    scores[i] = pair.weight;
-    dweights[i] = pair.dqk;
-    // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
-    if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
+  for (int first = 0; first < kOthers / 2; first += kStep) {
+    if (kModified == Modified::kByAll && query + 2 * first >= p.query_length) {
+#pragma clang loop unroll(full)
+      for (int i = first; i < first + kStep; ++i) scores[i] = dweights[i] = 0.0f;
+      continue;
+    }
+#pragma clang loop unroll(full)
+    for (int i = first; i < first + kStep; ++i) {
+      const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
+      const attention_tile::PairGradient pair = attention_tile::pair_gradient<kModified>(
+          p, scores[i], dweights[i], shift_of(statistics[0][other], slot, further), statistics[1][other], b, head,
+          query + other, line + 8 * slot, masked);
+      scores[i] = pair.weight;
+      dweights[i] = pair.dqk;
+      // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
+      if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
+    }
   }
 }
 
-// The same by what the tile asks for: `inside`: no line is past an end; `masked`: some pairs are not seen. Weights of
-// keys past the end are finite where kAllFinite; where each key is a line of its own it does not matter, and queries
-// past the end have weights of 0 by themselves.
-template <bool kAllFinite, class P, int kColumns>
-CAUSEWAY_INLINE void weigh_key_tile(const P& p, float (&scores)[2 * kColumns], const float (&shift)[kColumns],
-                                    int32_t b, int32_t head, int32_t query, int32_t line, bool inside, bool masked) {
+// The same by what the tile asks for. `loaded`: of `shifts`, those of this thread's columns; `inside`: no line is past
+// an end; `masked`: some pairs are not seen. Weights of keys past the end are finite where kAllFinite; where each key
+// is a line of its own it does not matter, and queries past the end have weights of 0 by themselves.
+template <bool kAllFinite, class P, int kOthers>
+CAUSEWAY_INLINE void weigh_key_tile(const P& p, float (&scores)[kOthers / 2], const float (&shifts)[kOthers],
+                                    const float (&loaded)[kOthers / 4], int32_t b, int32_t head, int32_t query,
+                                    int32_t line, bool inside, bool masked) {
+  const auto shift = [&](int32_t, int i) { return loaded[i / 4 * 2 + i % 2]; };
   if ((kAllFinite || masked || ScoreWork<P>::kReadsPositions) && !inside) {
-    weigh_keys<Modified::kByAll>(p, scores, shift, b, head, query, line, masked);
+    // Loaded again, so that what all of this takes has their registers.
+    const auto load = [&](int32_t column, int i) { return shifts[column + i / 4 * 8 + i % 2]; };
+    weigh_keys<Modified::kByAll>(p, scores, load, b, head, query, line, masked);
   } else if (masked) {
     weigh_keys<ScoreWork<P>::kMasked>(p, scores, shift, b, head, query, line, true);
   } else {
@@ -573,7 +588,7 @@ class KeyGradient : GradientGroup<P> {
         float shift[kOthers / 4];
         load_columns(statistics[0], shift);
         warpgroup_wait<1>();
-        weigh_key_tile<false>(p, scores, shift, b_, note_.head, query, line, inside, masked);
+        weigh_key_tile<false>(p, scores, statistics[0], shift, b_, note_.head, query, line, inside, masked);
         warpgroup_wait<0>();
         if constexpr (kForKeys) {
 #pragma clang loop unroll(full)

@@ -201,7 +201,7 @@ class JointGradient {
         float shift[kOthers / 4];
         load_columns(statistics[0], shift);
         warpgroup_wait<1>();
-        weigh_key_tile<true>(p, scores, shift, b_, note_.head, query, line, inside, masked);
+        weigh_key_tile<true>(p, scores, statistics[0], shift, b_, note_.head, query, line, inside, masked);
         warpgroup_wait<0>();
 #pragma clang loop unroll(full)
         for (int i = 0; i < kOthers / 2; ++i)

@@ -195,7 +195,7 @@ class WideGradient : GradientGroup<P, WideGradientShared<P>> {
       float shift[kQueries / 4];
       load_columns(statistics[0], shift);
       warpgroup_wait<1>();
-      weigh_key_tile<false>(p, scores, shift, b_, note_.head, query, line, inside, masked);
+      weigh_key_tile<false>(p, scores, statistics[0], shift, b_, note_.head, query, line, inside, masked);
       pack<T, kQueries>(scores, packed);
       pass_on(packed, shared_.weights[tile_parity_]);
       float delta[kQueries / 4];
