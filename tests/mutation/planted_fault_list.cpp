@@ -269,7 +269,7 @@ constexpr PlantedFault kFaults[] = {
      "kernels_tests", "Devices/WideHeads.ScoresLayoutsAndLengths/emulator_sm_90a"},
     {"hopper_gradient_cut_end", "Hopper's attention, backward: a score function's last queries have no weights",
      kHopperGradient, "query + 2 * first >= p.query_length", "query + 2 * first + 2 * kStep >= p.query_length",
-     "kernels_tests", "Devices/WideHeads.ScoresLayoutsAndLengths/emulator_sm_90a"},
+     "kernels_tests", "Devices/WideHeads.OfEveryWidthWithMasksScoresAndLengths/emulator_sm_90a"},
     {"hopper_gradient_one_shift",
      "Hopper's attention, backward: in tiles at an end all queries have the first one's lse", kHopperGradient,
      "shifts[column + i / 4 * 8 + i % 2]", "shifts[column]", "kernels_tests",
