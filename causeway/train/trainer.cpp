@@ -20,17 +20,16 @@
 #include "causeway/communicator/mesh_communicators.h"
 #include "causeway/communicator/mpi_launch.h"
 #include "causeway/data/batch_loader.h"
-#include "causeway/generate/text_generation.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/resume.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/checkpoint/run_lock.h"
 #include "causeway/train/checkpoint/run_saver.h"
 #include "causeway/train/checkpoint/shared_run_directory.h"
-#include "causeway/train/evaluation.h"
 #include "causeway/train/initial_weights.h"
 #include "causeway/train/log/announcement.h"
 #include "causeway/train/log/run_log.h"
+#include "causeway/train/model_review.h"
 #include "causeway/train/model_tokenizer.h"
 #include "causeway/train/observation/flight_file.h"
 #include "causeway/train/observation/replica_check.h"
@@ -84,28 +83,6 @@ struct StepOutcome {
   }
   // Whether something that happens every `interval` steps (0: never) happens now, in a run that goes on.
   bool is_due(int64_t interval) const { return goes_on() && interval > 0 && report.step % interval == 0; }
-};
-
-// Something that only looks at a run may not end it: a failure is said once, and it is not tried again.
-class Onlooker {
- public:
-  Onlooker(std::string what, bool speaks) : what_(std::move(what)), speaks_(speaks) {}
-
-  template <typename Action>
-  void look(int64_t step, Action&& action) {
-    if (failed_) return;
-    try {
-      action();
-    } catch (const std::exception& error) {
-      failed_ = true;
-      if (speaks_) log_warning("step {}: {} failed: {}\n  Training goes on without.", step, what_, error.what());
-    }
-  }
-
- private:
-  std::string what_;
-  bool speaks_;  // on one rank of several
-  bool failed_ = false;
 };
 
 class Trainer {
@@ -195,6 +172,8 @@ class Trainer {
       log_->basis(position_.step, parameter_count(recipe_.model), step_->cost(), start_,
                   step_->context().device().target().text());
     }
+    review_.emplace(*parts_, data_->validation ? &*data_->validation : nullptr, log_ ? &*log_ : nullptr,
+                    ranks_.is_first(), options_.quiet);
     try {
       train_steps();
     } catch (const CollectiveError&) {  // nothing can be agreed on any more
@@ -395,7 +374,9 @@ class Trainer {
   void sample_when_due(StepOutcome& step) {
     if (!step.is_due(recipe_.sampling.interval)) return;
     saver_->finish_copy();
-    print_sample();
+    if (!review_->samples()) return;
+    observer_->enter(position_.step, "sample");
+    review_->print_sample(position_);
   }
 
   // Before they are saved.
@@ -489,45 +470,9 @@ class Trainer {
   }
 
   std::optional<double> evaluate() {
-    if (!data_->validation) return std::nullopt;
+    if (!review_->evaluates()) return std::nullopt;
     observer_->enter(position_.step, "evaluation");
-    std::optional<double> loss;
-    evaluation_.look(position_.step, [&] {
-      if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(*model_, recipe_, *data_->validation);
-      const EvaluationResult result = evaluator_->run();
-      if (log_) log_->evaluation(position_.step, position_.tokens, result);
-      if (speaks_)
-        notice("step {}: validation loss {:.4f} nats per token ({} targets)\n", position_.step, result.loss,
-               result.targets);
-      loss = result.loss;
-    });
-    return loss;
-  }
-
-  void print_sample() {
-    if (!tokenizer_ || (options_.quiet && !recipe_.log.tensorboard)) return;
-    observer_->enter(position_.step, "sample");
-    sample_.look(position_.step, [&] {
-      // As the documents that the model learns from.
-      std::vector<int32_t> prompt = data_->dataset.documents().value_or(DocumentTokens()).before;
-      tokenizer_->encode_to(recipe_.sampling.prompt, prompt);
-      if (prompt.empty()) return;
-      if (!generator_)
-        generator_ = std::make_unique<TextGenerator>(
-            *model_, pipeline_options(recipe_), TextGenerator::Attention::kRecomputed, TextGenerator::Weights::kChange);
-      SamplingOptions sampling;
-      sampling.tokens = recipe_.sampling.tokens;
-      sampling.temperature = recipe_.sampling.temperature;
-      sampling.top_k = recipe_.sampling.top_k;
-      sampling.seed = static_cast<uint64_t>(recipe_.train.seed);
-      sampling.vocabulary_size = tokenizer_->vocabulary_size();
-      if (const auto end = tokenizer_->end_of_text()) sampling.stop_tokens = {*end};
-      std::vector<int32_t> tokens = generator_->generate(prompt, sampling);
-      if (!tokens.empty() && sampling.stops_at(tokens.back())) tokens.pop_back();
-      const std::string text = recipe_.sampling.prompt + tokenizer_->decode(tokens);
-      if (log_) log_->sample(position_.step, text);
-      if (speaks_) notice("--- sample at step {} ---\n{}\n---\n", position_.step, text);
-    });
+    return review_->evaluate(position_);
   }
 
   void handle_non_finite(const TrainingBatch& batch, const StepFigures& figures, double learning_rate) {
@@ -580,8 +525,7 @@ class Trainer {
 
   void release_working_memory() noexcept {
     try {
-      evaluator_.reset();
-      generator_.reset();
+      review_->release();
       step_->context().release_memory();
     } catch (const std::exception&) {
       // What is still held is then held while saving.
@@ -609,9 +553,7 @@ class Trainer {
   std::optional<FlopsUtilization> utilization_;
   std::optional<RunLog> log_;
   std::optional<RunObserver> observer_;
-  std::unique_ptr<Evaluator> evaluator_;
-  std::unique_ptr<TextGenerator> generator_;
-  Onlooker evaluation_{"the evaluation", ranks_.is_first()}, sample_{"the sample", ranks_.is_first()};
+  std::optional<ModelReview> review_;
   std::deque<StepOutcome> under_way_;  // begun, and not finished: the second one where a GPU runs ahead
   Clock::time_point last_finished_;
   int64_t steps_taken_ = 0;

@@ -84,9 +84,9 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
       for (const auto& tile : {schedule.gradient, schedule.gradient_computing})
         if (tile) expect("GradientShared", head_dim, *tile, hopper_attention_gradient_shared_bytes(head_dim, *tile));
       if (const auto& tile = schedule.all_gradients)
-        expect(tile->wide ? "WideGradientShared" : "JointGradientShared", head_dim, *tile,
+        expect(tile->wide() ? "WideGradientShared" : "JointGradientShared", head_dim, *tile,
                hopper_attention_gradient_shared_bytes(head_dim, *tile));
-      if (const auto& tile = schedule.all_gradients; tile && tile->wide)
+      if (const auto& tile = schedule.all_gradients; tile && tile->wide())
         expect("WideQueryShared", head_dim, hopper_attention_wide_queries(*tile),
                hopper_attention_wide_queries_shared_bytes(head_dim, *tile));
     }

@@ -50,8 +50,16 @@ class CausewayGemms : public GemmProvider {
     };
     const Value left = matrix("a", !w.a_along_m, w.m), right = matrix("b", !w.b_along_n, w.n);
     if (w.block_scales) return prepare_blocks(w, graph, a, b, c);
-    graph.outputs = {Builder(graph).dot(left, right, w.a_along_m, !w.b_along_n, w.result(), w.tf32)};
-    // Copies that a training step makes of operands are part of the GEMM.
+    // Copies that a training step makes of operands are part of the GEMM: those of 8 bits are multiplied along k alone.
+    if (size_bytes(w.operands) == 1 && target.is_gpu() && target.architecture().has_f8_matrix) {
+      const auto along_k = [&](Value matrix, bool lies_so) {
+        return lies_so ? matrix : Builder(graph).permute(matrix, {1, 0});
+      };
+      const Value lines = along_k(left, !w.a_along_m), columns = along_k(right, !w.b_along_n);
+      graph.outputs = {Builder(graph).dot(lines, columns, false, true, w.result(), w.tf32)};
+    } else {
+      graph.outputs = {Builder(graph).dot(left, right, w.a_along_m, !w.b_along_n, w.result(), w.tf32)};
+    }
     if (w.tf32) graph = tf32_gemms(graph, target.preferred_sizes().tf32_along_k);
     return std::make_unique<CausewayGemm>(device_, library_, graph, a, b, c);
   }

@@ -61,7 +61,4 @@ class KernelWriter : public EmitterContext {
   std::string assignment(Value member, const std::string& linear, const std::string& stored);
 };
 
-// The integer ceil(value / divisor).
-inline int64_t divide_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
-
 }  // namespace causeway::codegen

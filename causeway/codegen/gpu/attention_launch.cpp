@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
 #include "causeway/codegen/gpu/loops.h"
 
@@ -181,8 +182,12 @@ void add_wide_passes(const GpuAttentionProblem& problem, const HopperAttentionGr
 GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAttentionPlan&,
                                const HopperAttentionGradientTile& tile, const GpuArchitecture&) {
   GpuAttentionLaunch launch;
-  if (tile.joint || tile.wide) {
-    tile.joint ? add_one_pass(problem, tile, launch) : add_wide_passes(problem, tile, launch);
+  if (tile.joint()) {
+    add_one_pass(problem, tile, launch);
+    return launch;
+  }
+  if (tile.wide()) {
+    add_wide_passes(problem, tile, launch);
     return launch;
   }
   launch.include = "causeway/kernels/gpu/attention_hopper_gradient.h";

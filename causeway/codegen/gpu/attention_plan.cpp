@@ -61,7 +61,7 @@ std::optional<HopperAttentionGradientTile> hopper_gradient_tile(const HopperAtte
                                                                 bool computes_operands) {
   if (computes_operands) return schedule.gradient_computing;
   const auto& all = schedule.all_gradients;
-  const bool serves = all && (!all->wide || hopper_attention_wide_gradient_serves(problem.head_dim));
+  const bool serves = all && (!all->wide() || hopper_attention_wide_gradient_serves(problem.head_dim));
   return serves && problem.gradients->all() ? all : schedule.gradient;
 }
 
@@ -231,11 +231,23 @@ std::string tile_text(const GpuAttentionGradientTile& tile) {
       tile.gradients_together, tile.map_is_usable, tile.ping_pong);
 }
 
+std::string_view kind_name(HopperAttentionGradientKind kind) {
+  switch (kind) {
+    case HopperAttentionGradientKind::kApart:
+      return "kApart";
+    case HopperAttentionGradientKind::kJoint:
+      return "kJoint";
+    case HopperAttentionGradientKind::kWide:
+      return "kWide";
+  }
+  CAUSEWAY_CHECK(false, "no such kind of gradient");
+}
+
 std::string tile_text(const HopperAttentionGradientTile& tile) {
   return fmt::format(
-      "HopperAttentionGradientTile kTile = {{.groups = {}, .stages = {}, .others = {}, .own_stages = {}, .joint = {}, "
-      ".wide = {}}};",
-      tile.groups, tile.stages, tile.others, tile.own_stages, tile.joint, tile.wide);
+      "HopperAttentionGradientTile kTile = {{.groups = {}, .stages = {}, .others = {}, .own_stages = {}, .kind = "
+      "HopperAttentionGradientKind::{}}};",
+      tile.groups, tile.stages, tile.others, tile.own_stages, kind_name(tile.kind));
 }
 
 }  // namespace

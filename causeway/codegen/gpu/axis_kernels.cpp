@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
 #include "causeway/codegen/gpu/loops.h"
 #include "causeway/graph/op.h"

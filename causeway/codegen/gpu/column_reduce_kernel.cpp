@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
 #include "causeway/codegen/gpu/column_reduce_plan.h"
 #include "causeway/codegen/gpu/loops.h"

@@ -1,4 +1,5 @@
 // Loops without sums on GPUs: each thread computes a vector of neighbouring elements.
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/gpu/loop_writer.h"
 #include "causeway/kernels/gpu/transpose_layout.h"
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/gpu/gemm_hopper_model.h"
 #include "causeway/codegen/gpu/gemm_mainloops.h"
 #include "causeway/codegen/gpu/gemm_sizes.h"
 #include "causeway/codegen/gpu/loops.h"
-#include "causeway/kernels/x86/gemm_layout.h"
 
 namespace causeway::codegen {
 namespace {
@@ -138,8 +138,8 @@ std::optional<GpuGemmPlan> plan_hopper(const GpuGemmProblem& problem, const GpuA
                     .whole_tiles = chosen.whole_tiles};
   if (chosen.splits > 1)
     plan.scheduler.split_tiles = problem.batch.constant() *
-                                     gemm_ceil_div(mainloop.a.lines.constant(), hopper_gemm_cluster_rows(tile)) *
-                                     gemm_ceil_div(mainloop.b.lines.constant(), hopper_gemm_cluster_columns(tile)) -
+                                     divide_up(mainloop.a.lines.constant(), hopper_gemm_cluster_rows(tile)) *
+                                     divide_up(mainloop.b.lines.constant(), hopper_gemm_cluster_columns(tile)) -
                                  chosen.whole_tiles;
   return plan;
 }
@@ -172,8 +172,8 @@ GpuGemmLaunch launch_hopper(const GpuGemmProblem& problem, const GpuGemmPlan& pl
                           more = split_tiles * (splits - 1)](const SymbolBindings& bindings) {
                            const int64_t tiles =
                                batch.evaluate(bindings) *
-                               gemm_ceil_div(rows.evaluate(bindings), hopper_gemm_cluster_rows(tile)) *
-                               gemm_ceil_div(columns.evaluate(bindings), hopper_gemm_cluster_columns(tile));
+                               divide_up(rows.evaluate(bindings), hopper_gemm_cluster_rows(tile)) *
+                               divide_up(columns.evaluate(bindings), hopper_gemm_cluster_columns(tile));
                            return (tiles + more) * hopper_gemm_cluster(tile);
                          });
   launch.run.persistent = persistent;

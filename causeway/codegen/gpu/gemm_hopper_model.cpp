@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/gpu/gemm_sizes.h"
-#include "causeway/kernels/x86/gemm_layout.h"
 
 namespace causeway::codegen {
 namespace {
@@ -235,8 +235,8 @@ class HopperGemmModel {
                             ? 1 + (figures.one_tile.parts_of_lines - 1) * (order.a_along_k + order.b_along_k) / 2
                             : 1) {
     const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
-    const int64_t tiles_m = tile.cluster_m * gemm_ceil_div(sizes.m, hopper_gemm_cluster_rows(tile));
-    const int64_t tiles_n = tile.cluster_n * gemm_ceil_div(sizes.n, hopper_gemm_cluster_columns(tile));
+    const int64_t tiles_m = tile.cluster_m * divide_up(sizes.m, hopper_gemm_cluster_rows(tile));
+    const int64_t tiles_n = tile.cluster_n * divide_up(sizes.n, hopper_gemm_cluster_columns(tile));
     tiles_ = sizes.batch * tiles_m * tiles_n;
     const double k = std::max(static_cast<double>(sizes.k), schedule.least_k);
     slices_ = std::ceil(k / kHopperGemmDepth);
@@ -357,7 +357,7 @@ class HopperGemmModel {
     const double beginnings = 64.0 / std::gcd(schedule.n, 64);
     return 64.0 * hopper_gemm_pieces({schedule.m, schedule.n}) * (1 + crossing * (1 - 1 / beginnings));
   }
-  double rounds(int64_t tiles) const { return static_cast<double>(gemm_ceil_div(tiles, units_)); }
+  double rounds(int64_t tiles) const { return static_cast<double>(divide_up(tiles, units_)); }
   // The last one counts for less where it is not full.
   double part_of_rounds(int64_t tiles) const {
     const double last = static_cast<double>(tiles) / static_cast<double>(units_) - (rounds(tiles) - 1);
@@ -377,8 +377,8 @@ class HopperGemmModel {
 };
 
 HopperGemmGrid hopper_gemm_grid(const GpuGemmSizes& sizes, const HopperGemmTile& tile, int splits) {
-  return {sizes.batch, tile.cluster_m * gemm_ceil_div(sizes.m, hopper_gemm_cluster_rows(tile)),
-          tile.cluster_n * gemm_ceil_div(sizes.n, hopper_gemm_cluster_columns(tile)), splits};
+  return {sizes.batch, tile.cluster_m * divide_up(sizes.m, hopper_gemm_cluster_rows(tile)),
+          tile.cluster_n * divide_up(sizes.n, hopper_gemm_cluster_columns(tile)), splits};
 }
 
 // Tiles of a cluster: so many one above the other and side by side.
@@ -493,7 +493,7 @@ class HopperGemmCandidates {
   template <class Consider>
   static void for_each_split(const HopperGemmModel& model, Consider&& consider) {
     for (int splits = 2; splits <= kGpuGemmMostSplits; ++splits) {
-      const int64_t each = gemm_ceil_div(model.slices(), int64_t{splits});
+      const int64_t each = divide_up(model.slices(), int64_t{splits});
       if (each * kHopperGemmDepth < kGpuGemmLeastSplitK) return;
       if (each * (splits - 1) < model.slices()) consider(splits, each);  // otherwise a part would be empty
     }

@@ -3,11 +3,11 @@
 
 #include <limits>
 
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/gpu/gemm_mainloops.h"
 #include "causeway/codegen/gpu/gemm_sizes.h"
 #include "causeway/codegen/gpu/loops.h"
 #include "causeway/kernels/gpu/skinny_gemm_layout.h"
-#include "causeway/kernels/x86/gemm_layout.h"
 
 namespace causeway::codegen {
 namespace {
@@ -40,7 +40,7 @@ SkinnyGemmTile choose_tile(const GpuArchitecture& architecture, int64_t batch, i
   constexpr int kMostParts = 8, kBlocksPerUnit = 3;
   const GpuGemmSizes sizes(batch, 1, n, 1);
   const int units = architecture.parallel_units;
-  const auto blocks = [&](int columns) { return sizes.batch * gemm_ceil_div(sizes.n, columns); };
+  const auto blocks = [&](int columns) { return sizes.batch * divide_up(sizes.n, columns); };
   SkinnyGemmTile tile;
   tile.columns = m <= kFewRows || static_cast<double>(blocks(32)) < kLeastShare * units ? 16 : 32;
   const auto may_part = [&] {
@@ -81,12 +81,11 @@ GpuGemmLaunch launch_skinny(const GpuGemmProblem& problem, const GpuGemmPlan& pl
   GpuGemmLaunch launch;
   launch.begins_early = true;
   launch.blocks_per_unit = kSkinnyGemmWavesPerUnit / tile.waves;
-  launch.run =
-      gpu_phase(kGpuGemmRun, tile.waves * architecture.wave_width,
-                skinny_gemm_shared_bytes(tile, static_cast<int>(problem.m.constant()), problem.k.constant()),
-                [batch = problem.batch, n = problem.n, tile](const SymbolBindings& bindings) {
-                  return batch.evaluate(bindings) * gemm_ceil_div(n.evaluate(bindings), tile.columns) * tile.parts;
-                });
+  launch.run = gpu_phase(kGpuGemmRun, tile.waves * architecture.wave_width,
+                         skinny_gemm_shared_bytes(tile, static_cast<int>(problem.m.constant()), problem.k.constant()),
+                         [batch = problem.batch, n = problem.n, tile](const SymbolBindings& bindings) {
+                           return batch.evaluate(bindings) * divide_up(n.evaluate(bindings), tile.columns) * tile.parts;
+                         });
   launch.run.cluster = plan.scheduler.cluster;
   return launch;
 }

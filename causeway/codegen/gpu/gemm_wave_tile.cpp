@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/gpu/gemm_sizes.h"
 #include "causeway/codegen/gpu/loops.h"
-#include "causeway/kernels/x86/gemm_layout.h"
 
 namespace causeway::codegen {
 namespace {
@@ -42,12 +42,12 @@ double multiply_adds_of(const GpuArchitecture& architecture, WaveGemmOperand ope
 template <class Offer>
 void for_each_split(const GpuGemmSizes& sizes, const GpuGemmTile& tile, int64_t units, double multiply_adds,
                     Offer&& offer) {
-  const int64_t tiles = sizes.batch * gemm_ceil_div(sizes.m, tile.m) * gemm_ceil_div(sizes.n, tile.n);
+  const int64_t tiles = sizes.batch * divide_up(sizes.m, tile.m) * divide_up(sizes.n, tile.n);
   for (int splits = 1; splits <= kGpuGemmMostSplits; ++splits) {
     const int64_t split_k = gpu_gemm_split_k(sizes.k, splits, tile.k);
     if (splits > 1 && (!sizes.all_known || split_k < kGpuGemmLeastSplitK)) return;
     if (splits > 1 && split_k * (splits - 1) >= sizes.k) continue;  // a part would be empty
-    const auto rounds = static_cast<double>(gemm_ceil_div(tiles * splits, units));
+    const auto rounds = static_cast<double>(divide_up(tiles * splits, units));
     double time = rounds * tile.m * tile.n * static_cast<double>(split_k) / multiply_adds;
     if (splits > 1)
       time += kWaveGemmCombineLaunch +
@@ -133,13 +133,13 @@ GpuGemmLaunch launch_wave_gemm(const GpuGemmProblem& problem, const GpuGemmPlan&
   launch.run = gpu_phase(
       kGpuGemmRun, gpu_gemm_waves(tile) * architecture.wave_width, shared,
       [matrices = problem.batch * Dim(splits), m = problem.m, n = problem.n, tile](const SymbolBindings& bindings) {
-        return matrices.evaluate(bindings) * gemm_ceil_div(m.evaluate(bindings), tile.m) *
-               gemm_ceil_div(n.evaluate(bindings), tile.n);
+        return matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m) *
+               divide_up(n.evaluate(bindings), tile.n);
       });
   if (splits == 1) return launch;
   const Dim count = problem.batch * problem.m * problem.n;
   launch.combine = gpu_phase(kGpuGemmCombine, kGpuGemmCombineThreads, 0, [=](const SymbolBindings& bindings) {
-    return gemm_ceil_div(count.evaluate(bindings) / lanes, kGpuGemmCombineThreads);
+    return divide_up(count.evaluate(bindings) / lanes, kGpuGemmCombineThreads);
   });
   launch.workspace_bytes = [=](const SymbolBindings& bindings) {
     return count.evaluate(bindings) * splits * static_cast<int64_t>(sizeof(float));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
 #include "causeway/codegen/gpu/loop_nest.h"
 #include "causeway/codegen/gpu/loops.h"

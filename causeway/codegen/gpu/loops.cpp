@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/expressions/expression_emitter.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
 #include "causeway/graph/op.h"

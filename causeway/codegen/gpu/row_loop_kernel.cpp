@@ -1,6 +1,7 @@
 // Loops with sums over columns on GPUs: teams of threads that have a row each, as a kernel or as a function of another
 // kernel's blocks; and blocks that have parts of rows.
 #include "causeway/base/error.h"
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/gpu/loop_writer.h"
 
 namespace causeway::codegen {

@@ -1,6 +1,7 @@
 // Loops with sums over rows on GPUs: a fixed number of blocks take groups of rows in turn and leave their sums for a
 // second launch.
 #include "causeway/base/error.h"
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/gpu/loop_writer.h"
 
 namespace causeway::codegen {

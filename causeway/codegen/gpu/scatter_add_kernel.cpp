@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
 #include "causeway/codegen/gpu/loops.h"
 #include "causeway/kernels/gpu/scatter_add_layout.h"
@@ -16,6 +17,8 @@ constexpr int kBaseVectors = 4;  // of one thread
 constexpr int kMostColumns = 32;
 constexpr int64_t kMostBlocksOfFew = 1024;               // in one launch
 constexpr int64_t kMostShortUpdates = int64_t{1} << 30;  // numbered with 32 bits
+
+Dim updates_of(const Graph& graph, const Node& node) { return element_count(graph.shape(node.inputs[1])); }
 
 // What both ways of it have in common: the sizes, and how threads share columns.
 class GpuScatterAddWriter : public KernelWriter {
@@ -30,7 +33,7 @@ class GpuScatterAddWriter : public KernelWriter {
     outer_ = element_count(Shape(shape.begin(), shape.begin() + axis));
     rows_ = shape[static_cast<size_t>(axis)];
     inner_ = element_count(Shape(shape.begin() + axis + 1, shape.end()));
-    updates_ = element_count(graph_.shape(node_.inputs[1]));
+    updates_ = updates_of(graph_, node_);
     // A block's chunk may reach beyond the last update by its own length.
     if (!updates_.is_constant() || updates_.constant() > kMostShortUpdates) index_dtype_ = DType::kI64;
     index_type_ = compute_type(index_dtype_);
@@ -39,9 +42,6 @@ class GpuScatterAddWriter : public KernelWriter {
     if (vectors_.is_constant() && vectors_.constant() < kMostColumns)
       columns_ = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(vectors_.constant(), 1))));
   }
-
-  // Where each thread can look at all indices.
-  bool is_one_launch() const { return updates_.is_constant() && updates_.constant() <= kFewUpdates; }
 
  protected:
   int add_loop_variable(const std::string& name, const Dim& extent, int depth) {
@@ -344,10 +344,16 @@ class GpuSortedUpdatesWriter : public GpuScatterAddWriter {
   }
 };
 
+// Whether each thread can look at all indices.
+bool has_few_updates(const KernelInputs& inputs) {
+  const Dim updates = updates_of(inputs.graph, inputs.graph.node(inputs.request.members.front()));
+  return updates.is_constant() && updates.constant() <= kFewUpdates;
+}
+
 }  // namespace
 
 GeneratedKernel write_gpu_scatter_add_kernel(const KernelInputs& inputs) {
-  if (GpuScatterAddWriter(inputs).is_one_launch()) return GpuFewUpdatesWriter(inputs).write();
+  if (has_few_updates(inputs)) return GpuFewUpdatesWriter(inputs).write();
   return GpuSortedUpdatesWriter(inputs).write();
 }
 

@@ -8,6 +8,7 @@ namespace {
 constexpr int kAnyHead = 1 << 20;
 
 using enum GpuArchitecture::WaveMatrix;
+using enum HopperAttentionGradientKind;
 
 // Key tiles and blocks by registers without spilling, as tests/golden/gpu_budgets.txt has them.
 constexpr AttentionSchedule kAttention[] = {
@@ -32,9 +33,9 @@ constexpr AttentionGradientSchedule kAttentionGradient[] = {
 // memory gives the same queries. Scores with a function take the registers of some.
 // Gradients of wider heads with three tiles of queries there take 7 % to 11 % less time than with two; the launch of
 // queries has as many.
-constexpr HopperAttentionGradientTile kJointGradientOf128 = {.groups = 2, .stages = 2, .own_stages = 1, .joint = true};
-constexpr HopperAttentionGradientTile kGradientOf192 = {.groups = 2, .stages = 3, .own_stages = 1, .wide = true};
-constexpr HopperAttentionGradientTile kGradientOf256 = {.groups = 2, .stages = 2, .own_stages = 1, .wide = true};
+constexpr HopperAttentionGradientTile kJointGradientOf128 = {.groups = 2, .stages = 2, .own_stages = 1, .kind = kJoint};
+constexpr HopperAttentionGradientTile kGradientOf192 = {.groups = 2, .stages = 3, .own_stages = 1, .kind = kWide};
+constexpr HopperAttentionGradientTile kGradientOf256 = {.groups = 2, .stages = 2, .own_stages = 1, .kind = kWide};
 constexpr HopperAttentionSchedule kHopperAttention[] = {
     {.most_head_dim = 64,
      .forward = {.groups = 3, .keys = 128, .stages = 5},

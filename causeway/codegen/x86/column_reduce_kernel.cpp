@@ -4,6 +4,7 @@
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
 #include "causeway/graph/op.h"
 

@@ -1,4 +1,5 @@
 // Loop kernels on CPUs, as their plans have them.
+#include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/expressions/loop_writer.h"
 #include "causeway/codegen/x86/loop_plan.h"
 

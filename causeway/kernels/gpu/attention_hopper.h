@@ -25,9 +25,13 @@ struct ForwardShared {
   TileNote notes[P::kTile.stages];
 };
 
-// Of three warpgroups that multiply: tiles of 64 keys take fewer registers than those of 128 that heads of 64 have.
+// Of three warpgroups that multiply, tiles of 64 keys take fewer registers than those of 128 that heads of 64 have. Of
+// two, heads above 192 take all that those that copy can do without, which those that compute operands cannot.
 template <class P>
-constexpr bool kFewerRegisters = P::kTile.keys == 64 && P::kHeadDim <= 128;
+constexpr RegisterSplit forward_split() {
+  if (P::kTile.groups == 2) return P::kHeadDim > 192 && !P::kComputesOperands ? kUnevenSplit : kEvenSplit;
+  return P::kTile.keys == 64 && P::kHeadDim <= 128 ? kEvenSplitOfFour : kUnevenSplitOfFour;
+}
 
 template <class P>
 class ForwardCopier : Copier<P> {
@@ -89,7 +93,7 @@ class ForwardCopier : Copier<P> {
  private:
   template <class BeforeLast>
   CAUSEWAY_INLINE void copy_tiles(StageRing<P::kTile.stages>& ring, const TaskNote& task, BeforeLast&& before_last) {
-    TilePlan<P, true, P::kTile.keys, kFewerRegisters<P>> plan(p, task, 1);
+    TilePlan<P, true, P::kTile.keys, forward_split<P>()> plan(p, task, 1);
     TileNote note;
 #pragma clang loop unroll(disable)
     do {
@@ -283,6 +287,8 @@ class Forward {
   // Applies mask and score function, and finds what makes weights of the scores.
   CAUSEWAY_INLINE Exponents find_exponents(float (&scores)[kScores], const float (&maximum)[2]) {
     const TileNote note = note_;
+    // What is multiplied by the distance lies at an address that registers need not keep from tile to tile.
+    if constexpr (P::kScoreAddsDistance) h_ = computed_here(h_);
     const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
     const bool keys_inside = note.first + P::kTile.keys <= p.key_length;
     const bool queries_inside = first_line_ + 64 <= p.query_length;
@@ -468,10 +474,10 @@ CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, const TensorMapB
   }
   block_barrier();
   if (thread_index() < 128) {
-    begin_copying<P, kFewerRegisters<P>>();
+    registers_decrease<forward_split<P>().copying>();
     if (thread_index() < ForwardCopier<P>::kThreads) ForwardCopier<P>(problem, maps, shared).run(counter);
   } else {
-    begin_multiplying<P, kFewerRegisters<P>>();
+    registers_increase<forward_split<P>().multiplying>();
     Forward<P>(problem, shared, warpgroup_index() - 1).run();
   }
 }

@@ -56,7 +56,7 @@ struct GradientShared {
 
 // Queries and output's gradients, keys and values, into their tiles. Shared::kInOrder: blocks wait for earlier ones.
 // kApart: of others, values have one stage of their own beside the ring of keys.
-template <class P, bool kOwnAreQueries, class Shared = GradientShared<P>>
+template <class P, bool kOwnAreQueries, class Shared, RegisterSplit kSplit>
 class GradientCopier : Copier<P> {
   using Base = Copier<P>;
   using T = typename P::Operand;
@@ -111,7 +111,7 @@ class GradientCopier : Copier<P> {
 
  private:
   CAUSEWAY_INLINE void copy_tiles(const TaskNote& task, int32_t group) {
-    TilePlan<P, kOwnAreQueries, kOthers, kOwnAreQueries> plan(p, task, group);
+    TilePlan<P, kOwnAreQueries, kOthers, kSplit> plan(p, task, group);
     GradientTileNote note;
 #pragma clang loop unroll(disable)
     do {
@@ -462,52 +462,67 @@ CAUSEWAY_INLINE void load_columns(const float (&numbers)[kOthers], float (&own)[
 }
 
 // Scores of 64 keys and a tile of queries to weights, where the gradients of scores do not depend on these: beside the
-// MMAs that give the gradients of weights. `shift`: of the thread's columns; `line`: its first key; `query`: the
-// tile's first.
-template <Modified kModified, class P, int kColumns>
-CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[2 * kColumns], const float (&shift)[kColumns], int32_t b,
-                                int32_t head, int32_t query, int32_t line, bool masked) {
+// MMAs that give the gradients of weights. shift(column, i): of the query of element i, in this thread's columns from
+// `column` on; `line`: its first key; `query`: the tile's first.
+template <Modified kModified, class P, int kScores, class Shift>
+CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[kScores], Shift shift, int32_t b, int32_t head,
+                                int32_t query, int32_t line, bool masked) {
   int32_t column = warpgroup_column(0);
   const QueryShift<ScoreWork<P>::shifts(kModified)> shift_of(p, static_cast<float>(line - query - column), b, head);
 #pragma clang loop unroll(full)
-  for (int i = 0; i < 2 * kColumns; ++i) {
+  for (int i = 0; i < kScores; ++i) {
     const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
-    scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift_of(shift[i / 4 * 2 + i % 2], slot, further),
-                                                       b, head, query + other, line + 8 * slot, masked);
+    scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift_of(shift(column, i), slot, further), b, head,
+                                                       query + other, line + 8 * slot, masked);
     // What masks load must not be loaded for all columns at first: registers would not suffice.
     if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
   }
 #pragma clang loop unroll(full)
-  for (int i = 0; i < 2 * kColumns; ++i) scores[i] = computed_here(scores[i]);
+  for (int i = 0; i < kScores; ++i) scores[i] = computed_here(scores[i]);
 }
 // Scores to weights, gradients of weights to those of MMAs.
 template <Modified kModified, class P, int kOthers>
 CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
                                         const float (&statistics)[2][kOthers], int32_t b, int32_t head, int32_t query,
                                         int32_t line, bool masked) {
+  // Queries past the end have weights of 0. The branch also keeps ptxas from beginning with later ones early: registers
+  // would not suffice, least of all those of four warpgroups.
+  constexpr int kStep = P::kTile.groups == 3 ? 4 : 8;
   int32_t column = warpgroup_column(0);
   const QueryShift<ScoreWork<P>::shifts(kModified)> shift_of(p, static_cast<float>(line - query - column), b, head);
 #pragma clang loop unroll(full)
-  for (int i = 0; i < kOthers / 2; ++i) {
-    const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
-    const attention_tile::PairGradient pair = attention_tile::pair_gradient<kModified>(
-        p, scores[i], dweights[i], shift_of(statistics[0][other], slot, further), statistics[1][other], b, head,
-        query + other, line + 8 * slot, masked);
-    scores[i] = pair.weight;
-    dweights[i] = pair.dqk;
-    // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
-    if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
+  for (int first = 0; first < kOthers / 2; first += kStep) {
+    if (kModified == Modified::kByAll && query + 2 * first >= p.query_length) {
+#pragma clang loop unroll(full)
+      for (int i = first; i < first + kStep; ++i) scores[i] = dweights[i] = 0.0f;
+      continue;
+    }
+#pragma clang loop unroll(full)
+    for (int i = first; i < first + kStep; ++i) {
+      const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
+      const attention_tile::PairGradient pair = attention_tile::pair_gradient<kModified>(
+          p, scores[i], dweights[i], shift_of(statistics[0][other], slot, further), statistics[1][other], b, head,
+          query + other, line + 8 * slot, masked);
+      scores[i] = pair.weight;
+      dweights[i] = pair.dqk;
+      // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
+      if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
+    }
   }
 }
 
-// The same by what the tile asks for: `inside`: no line is past an end; `masked`: some pairs are not seen. Weights of
-// keys past the end are finite where kAllFinite; where each key is a line of its own it does not matter, and queries
-// past the end have weights of 0 by themselves.
-template <bool kAllFinite, class P, int kColumns>
-CAUSEWAY_INLINE void weigh_key_tile(const P& p, float (&scores)[2 * kColumns], const float (&shift)[kColumns],
-                                    int32_t b, int32_t head, int32_t query, int32_t line, bool inside, bool masked) {
+// The same by what the tile asks for. `loaded`: of `shifts`, those of this thread's columns; `inside`: no line is past
+// an end; `masked`: some pairs are not seen. Weights of keys past the end are finite where kAllFinite; where each key
+// is a line of its own it does not matter, and queries past the end have weights of 0 by themselves.
+template <bool kAllFinite, class P, int kOthers>
+CAUSEWAY_INLINE void weigh_key_tile(const P& p, float (&scores)[kOthers / 2], const float (&shifts)[kOthers],
+                                    const float (&loaded)[kOthers / 4], int32_t b, int32_t head, int32_t query,
+                                    int32_t line, bool inside, bool masked) {
+  const auto shift = [&](int32_t, int i) { return loaded[i / 4 * 2 + i % 2]; };
   if ((kAllFinite || masked || ScoreWork<P>::kReadsPositions) && !inside) {
-    weigh_keys<Modified::kByAll>(p, scores, shift, b, head, query, line, masked);
+    // Loaded again, so that what all of this takes has their registers.
+    const auto load = [&](int32_t column, int i) { return shifts[column + i / 4 * 8 + i % 2]; };
+    weigh_keys<Modified::kByAll>(p, scores, load, b, head, query, line, masked);
   } else if (masked) {
     weigh_keys<ScoreWork<P>::kMasked>(p, scores, shift, b, head, query, line, true);
   } else {
@@ -573,7 +588,7 @@ class KeyGradient : GradientGroup<P> {
         float shift[kOthers / 4];
         load_columns(statistics[0], shift);
         warpgroup_wait<1>();
-        weigh_key_tile<false>(p, scores, shift, b_, note_.head, query, line, inside, masked);
+        weigh_key_tile<false>(p, scores, statistics[0], shift, b_, note_.head, query, line, inside, masked);
         warpgroup_wait<0>();
         if constexpr (kForKeys) {
 #pragma clang loop unroll(full)
@@ -615,11 +630,9 @@ class KeyGradient : GradientGroup<P> {
 };
 
 // Rings and registers, then the copying warpgroup's work or that of one that multiplies.
-template <bool kOwnAreQueries, class Group, class Shared, class P>
+template <bool kOwnAreQueries, RegisterSplit kSplit, class Group, class Shared, class P>
 CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
-  using GroupCopier = GradientCopier<P, kOwnAreQueries, Shared>;
-  // Sums of wide heads take all registers that can be had.
-  constexpr bool kWide = P::kHeadDim > 128, kMostRegisters = kOwnAreQueries && P::kHeadDim > 192;
+  using GroupCopier = GradientCopier<P, kOwnAreQueries, Shared, kSplit>;
   auto& shared = *reinterpret_cast<Shared*>(shared_memory());
   if (thread_index() == 0) {
     for (int stage = 0; stage < P::kTile.own_stages; ++stage) {
@@ -638,19 +651,10 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32
   }
   block_barrier();
   if (thread_index() < 128) {
-    // Gradients of queries alone take fewer registers than those of keys and values.
-    if constexpr (kWide) {
-      registers_decrease<kMostRegisters ? 24 : 40>();
-    } else {
-      begin_copying<P, kOwnAreQueries>();
-    }
+    registers_decrease<kSplit.copying>();
     if (thread_index() < GroupCopier::kThreads) GroupCopier(p, maps, shared).run(counter);
   } else {
-    if constexpr (kWide) {
-      registers_increase<kMostRegisters ? 240 : 232>();
-    } else {
-      begin_multiplying<P, kOwnAreQueries>();
-    }
+    registers_increase<kSplit.multiplying>();
     Group(p, shared, warpgroup_index() - 1).run();
   }
 }
@@ -662,11 +666,14 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32
 template <HopperAttentionGradientProblem P>
 CAUSEWAY_INLINE void hopper_attention_query_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
-  run_gradient<true, QueryGradient<P>, GradientShared<P>>(p, maps, counter);
+  // Gradients of queries alone take fewer registers than those of keys and values.
+  constexpr RegisterSplit kSplit = P::kTile.groups == 2 ? kEvenSplit : kEvenSplitOfFour;
+  run_gradient<true, kSplit, QueryGradient<P>, GradientShared<P>>(p, maps, counter);
 }
 
 template <bool kForKeys, bool kForValues, HopperAttentionGradientProblem P>
 CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
-  run_gradient<false, KeyGradient<P, kForKeys, kForValues>, GradientShared<P>>(p, maps, counter);
+  constexpr RegisterSplit kSplit = P::kTile.groups == 2 ? kEvenSplit : kUnevenSplitOfFour;
+  run_gradient<false, kSplit, KeyGradient<P, kForKeys, kForValues>, GradientShared<P>>(p, maps, counter);
 }

@@ -201,7 +201,7 @@ class JointGradient {
         float shift[kOthers / 4];
         load_columns(statistics[0], shift);
         warpgroup_wait<1>();
-        weigh_key_tile<true>(p, scores, shift, b_, note_.head, query, line, inside, masked);
+        weigh_key_tile<true>(p, scores, statistics[0], shift, b_, note_.head, query, line, inside, masked);
         warpgroup_wait<0>();
 #pragma clang loop unroll(full)
         for (int i = 0; i < kOthers / 2; ++i)
@@ -339,7 +339,7 @@ template <HopperAttentionJointProblem P>
 CAUSEWAY_INLINE void hopper_attention_joint_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
   using Shared = JointGradientShared<P>;
-  using GroupCopier = GradientCopier<P, false, Shared>;
+  using GroupCopier = GradientCopier<P, false, Shared, kUnevenSplit>;
   auto& shared = *reinterpret_cast<Shared*>(shared_memory());
   if (thread_index() == 0) {
     for (int stage = 0; stage < P::kTile.own_stages; ++stage) {
@@ -358,14 +358,14 @@ CAUSEWAY_INLINE void hopper_attention_joint_gradient(const P& p, const TensorMap
   }
   block_barrier();
   if (thread_index() < 128) {
-    registers_decrease<40>();
+    registers_decrease<kUnevenSplit.copying>();
     if (thread_index() < 32) {
       GroupCopier(p, maps, shared).run(counter);
     } else if (thread_index() < 32 * (1 + P::kTile.groups)) {
       SumSender<P>(p, shared, uniform(thread_index() / 32) - 1).run();
     }
   } else {
-    registers_increase<232>();
+    registers_increase<kUnevenSplit.multiplying>();
     JointGradient<P>(p, shared, warpgroup_index() - 1).run();
   }
 }

@@ -70,19 +70,15 @@ CAUSEWAY_INLINE void release(Mbarrier* barrier) {
   if (lane_index() == 0) barrier_arrive(barrier);
 }
 
-// Of a block of three or four warpgroups, whose threads begin with 168 or 128 registers: most go to those that
-// multiply. kFewer: of four, those need not have all they can get.
-template <class P, bool kFewer>
-constexpr bool kCopyingHasRegisters = (P::kTile.groups == 2 || kFewer) && !requires { P::kCopyingHasFewRegisters; };
-template <class P, bool kFewer>
-CAUSEWAY_INLINE void begin_copying() {
-  static_assert(P::kTile.groups == 2 || P::kTile.groups == 3);
-  registers_decrease<kCopyingHasRegisters<P, kFewer> ? 56 : 32>();
-}
-template <class P, bool kFewer>
-CAUSEWAY_INLINE void begin_multiplying() {
-  registers_increase<P::kTile.groups == 2 ? 224 : kFewer ? 152 : 160>();
-}
+// How many registers threads have of warpgroups that copy and of those that multiply; three warpgroups begin with 168,
+// four with 128. copying_narrows: those that copy have enough to look at whole rows of maps at once.
+struct RegisterSplit {
+  int copying, multiplying;
+  bool copying_narrows;
+};
+constexpr RegisterSplit kEvenSplit = {56, 224, true}, kUnevenSplit = {40, 232, true};
+constexpr RegisterSplit kMostUnevenSplit = {24, 240, false};
+constexpr RegisterSplit kEvenSplitOfFour = {56, 152, true}, kUnevenSplitOfFour = {32, 160, false};
 
 // The kinds of a tile whose lines [own, own + kLinesOfBlock) belong to warpgroups and whose others are [other, other +
 // kOthers). kOwnAreQueries: which of the two are queries. Where blocks of the map are 64 x 64 a warpgroup's part of a
@@ -155,7 +151,7 @@ CAUSEWAY_INLINE int32_t first_query(const P& p, int32_t first, int group) {
 // come to them in the order of their keys, whatever a causal mask leaves of them. Of very long maps all of a head where
 // later keys see as much later queries, as in a window: so what blocks add to stays in the cache until all of them
 // have. All lanes of a warp go through them together; each reads the map for one of the next 32.
-template <class P, bool kOwnAreQueries, int kOthers, bool kFewer>
+template <class P, bool kOwnAreQueries, int kOthers, RegisterSplit kSplit>
 class TilePlan {
  public:
   CAUSEWAY_INLINE TilePlan(const P& problem, const TaskNote& task, int32_t group)
@@ -198,8 +194,7 @@ class TilePlan {
     if constexpr (!P::kHasBlockMap)
       return false;
     else
-      return kCopyingHasRegisters<P, kFewer> ||
-             (kOwnAreQueries && P::kMapRowPieces >= kLongRow && !P::kMaskReadsMemory);
+      return kSplit.copying_narrows || (kOwnAreQueries && P::kMapRowPieces >= kLongRow && !P::kMaskReadsMemory);
   }
   static constexpr bool kNarrows = narrows();
 
@@ -210,11 +205,11 @@ class TilePlan {
     const int32_t last_row = (static_cast<int32_t>(p.query_length) + P::kBlockQ - 1) / P::kBlockQ - 1;
     constexpr int kRows = (kLinesOfBlock<P> + P::kBlockQ - 1) / P::kBlockQ;
     int32_t first = -1, last = -1;
-#pragma clang loop unroll_count(kCopyingHasRegisters<P, kFewer> ? 2 : 1)
+#pragma clang loop unroll_count(kSplit.copying_narrows ? 2 : 1)
     for (int32_t round = 0; round < P::kMapRowPieces; round += 32) {
       const int32_t piece = round + lane_index() < P::kMapRowPieces ? round + lane_index() : P::kMapRowPieces - 1;
       uint32_t seen = 0;
-#pragma clang loop unroll_count(kCopyingHasRegisters<P, kFewer> ? kRows : 1)
+#pragma clang loop unroll_count(kSplit.copying_narrows ? kRows : 1)
       for (int i = 0; i < kRows; ++i) {
         const int32_t row = task_.first / P::kBlockQ + i < last_row ? task_.first / P::kBlockQ + i : last_row;
         Vector<uint32_t, 4> blocks;

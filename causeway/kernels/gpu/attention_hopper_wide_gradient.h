@@ -19,7 +19,6 @@ namespace attention_hopper {
 template <class P>
 struct WideQueries : P {
   static constexpr HopperAttentionGradientTile kTile = hopper_attention_wide_queries(P::kTile);
-  static constexpr bool kCopyingHasFewRegisters = true;  // too few to look at rows of maps at once
   CAUSEWAY_INLINE explicit WideQueries(const P& problem) : P(problem) {}
 };
 
@@ -196,7 +195,7 @@ class WideGradient : GradientGroup<P, WideGradientShared<P>> {
       float shift[kQueries / 4];
       load_columns(statistics[0], shift);
       warpgroup_wait<1>();
-      weigh_key_tile<false>(p, scores, shift, b_, note_.head, query, line, inside, masked);
+      weigh_key_tile<false>(p, scores, statistics[0], shift, b_, note_.head, query, line, inside, masked);
       pack<T, kQueries>(scores, packed);
       pass_on(packed, shared_.weights[tile_parity_]);
       float delta[kQueries / 4];
@@ -267,11 +266,14 @@ CAUSEWAY_INLINE void hopper_attention_wide_query_gradient(const P& p, const Tens
   using namespace attention_hopper;
   using Queries = WideQueries<P>;
   using Shared = WideQueryShared<Queries>;
-  run_gradient<true, QueryGradient<Queries, Shared>, Shared>(Queries(p), maps, counter);
+  // Sums of wide heads take all registers that can be had.
+  constexpr RegisterSplit kSplit =
+      P::kHeadDim > 192 ? kMostUnevenSplit : RegisterSplit{kUnevenSplit.copying, kUnevenSplit.multiplying, false};
+  run_gradient<true, kSplit, QueryGradient<Queries, Shared>, Shared>(Queries(p), maps, counter);
 }
 
 template <HopperAttentionWideProblem P>
 CAUSEWAY_INLINE void hopper_attention_wide_key_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
-  run_gradient<false, WideGradients<P>, WideGradientShared<P>>(p, maps, counter);
+  run_gradient<false, kUnevenSplit, WideGradients<P>, WideGradientShared<P>>(p, maps, counter);
 }

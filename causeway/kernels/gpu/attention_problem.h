@@ -169,20 +169,20 @@ concept CdnaAttentionGradientProblem =
 template <class P>
 concept HopperAttentionGradientProblem = AttentionInputs<P> && AttentionGradients<P> && AttentionByTma<P> &&
                                          SameType<decltype(P::kTile), HopperAttentionGradientTile> &&
-                                         (P::kTile.wide ? hopper_attention_wide_gradient_serves(P::kHeadDim)
-                                                        : hopper_attention_gradient_serves(P::kHeadDim)) &&
+                                         (P::kTile.wide() ? hopper_attention_wide_gradient_serves(P::kHeadDim)
+                                                          : hopper_attention_gradient_serves(P::kHeadDim)) &&
                                          requires {
                                            { P::kMapGradient } -> SameType<int>;
                                          };
 
 // Of attention_hopper_joint_gradient.h, which says what workspace holds: all operands in memory.
 template <class P>
-concept HopperAttentionJointProblem = HopperAttentionGradientProblem<P> && P::kTile.joint && P::kTile.groups == 2 &&
+concept HopperAttentionJointProblem = HopperAttentionGradientProblem<P> && P::kTile.joint() && P::kTile.groups == 2 &&
                                       P::kTile.others == 64 && !P::kComputesOperands && requires(const P& problem) {
                                         { problem.workspace } -> SameType<float*>;
                                       };
 
 // Of attention_hopper_wide_gradient.h.
 template <class P>
-concept HopperAttentionWideProblem = HopperAttentionGradientProblem<P> && P::kTile.wide && P::kTile.groups == 2 &&
+concept HopperAttentionWideProblem = HopperAttentionGradientProblem<P> && P::kTile.wide() && P::kTile.groups == 2 &&
                                      P::kTile.others == 64 && !P::kComputesOperands;

@@ -40,17 +40,21 @@ struct HopperAttentionTile {
   constexpr int parts() const { return groups; }
 };
 
-// attention_hopper_gradient.h, attention_hopper_joint_gradient.h and attention_hopper_wide_gradient.h.
+// Which kernels compute gradients: those of attention_hopper_gradient.h, of attention_hopper_joint_gradient.h (all
+// three in one pass over the pairs), or of attention_hopper_wide_gradient.h (warpgroups have the same 64 keys, and
+// share out the head's columns).
+enum class HopperAttentionGradientKind { kApart, kJoint, kWide };
 struct HopperAttentionGradientTile {
   int groups = 2;      // consumer warpgroups, of 64 queries or keys each
   int stages = 3;      // tiles of the others
   int others = 64;     // taken at a time
   int own_stages = 2;  // tasks whose own operands are in shared memory at once
-  bool joint = false;  // all three gradients in one pass over the pairs
-  bool wide = false;   // warpgroups have the same 64 keys, and share out the head's columns
+  HopperAttentionGradientKind kind = HopperAttentionGradientKind::kApart;
 
+  constexpr bool joint() const { return kind == HopperAttentionGradientKind::kJoint; }
+  constexpr bool wide() const { return kind == HopperAttentionGradientKind::kWide; }
   // Parts of 64 own lines of a block.
-  constexpr int parts() const { return wide ? 1 : groups; }
+  constexpr int parts() const { return wide() ? 1 : groups; }
 };
 // What the launch of queries of attention_hopper_wide_gradient.h has beside the one of keys' `tile`.
 constexpr HopperAttentionGradientTile hopper_attention_wide_queries(const HopperAttentionGradientTile& tile) {
@@ -129,9 +133,10 @@ constexpr int hopper_attention_shared_bytes(int64_t head_dim, const HopperAttent
 // weights and two of gradients of scores.
 constexpr int hopper_attention_gradient_shared_bytes(int64_t head_dim, const HopperAttentionGradientTile& tile) {
   constexpr int kBarrier = 8, kNote = 16;
-  const int lines = hopper_attention_lines(tile.parts()), sums = tile.joint ? tile.groups : 0;
-  const int wide = tile.wide ? 2 * 2 * lines * tile.others * 2 : 0;
-  const int joint = tile.joint ? 2 * lines * tile.others * 2 + sums * tile.others * static_cast<int>(head_dim) * 4 : 0;
+  const int lines = hopper_attention_lines(tile.parts()), sums = tile.joint() ? tile.groups : 0;
+  const int wide = tile.wide() ? 2 * 2 * lines * tile.others * 2 : 0;
+  const int joint =
+      tile.joint() ? 2 * lines * tile.others * 2 + sums * tile.others * static_cast<int>(head_dim) * 4 : 0;
   return 2 * (tile.own_stages * lines + tile.stages * tile.others) * hopper_attention_columns(head_dim) * 2 + joint +
          wide + tile.stages * 2 * tile.others * 4 + (tile.own_stages + tile.stages + sums) * (2 * kBarrier + kNote);
 }

@@ -1,7 +1,9 @@
 // Writes the images of the kernels that `causeway bench gemm` and `causeway bench attention` run on a GPU, which need
 // not be here: tools/compare_kernels.py compares those of two builds.
 //
-//   benchmark_kernels DIRECTORY cuda:sm_90a [gemm | attention]
+//   benchmark_kernels DIRECTORY cuda:sm_90a [gemm | attention [PART]]
+//
+// PART: of the names of cases, which are those of their folders.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -28,14 +30,17 @@ constexpr int64_t kMemoryBytes = int64_t{140} << 30;
 // Keeps what is loaded.
 class RecordingDevice : public device::OfflineDevice {
  public:
-  RecordingDevice(device::Target target, std::filesystem::path directory)
-      : OfflineDevice(std::move(target)), directory_(std::move(directory)) {}
-  void begin(const std::string& name) {
+  RecordingDevice(device::Target target, std::filesystem::path directory, std::string part)
+      : OfflineDevice(std::move(target)), directory_(std::move(directory)), part_(std::move(part)) {}
+  // False where the case is not asked for.
+  bool begin(const std::string& name) {
     name_ = name;
     for (char& c : name_)
       if (std::string_view(" /,:").find(c) != std::string_view::npos) c = '_';
-    std::filesystem::create_directories(directory_ / name_);
     count_ = 0;
+    if (name_.find(part_) == std::string::npos) return false;
+    std::filesystem::create_directories(directory_ / name_);
+    return true;
   }
   std::shared_ptr<device::DeviceModule> load(std::string_view image) override {
     const std::lock_guard lock(mutex_);
@@ -46,7 +51,7 @@ class RecordingDevice : public device::OfflineDevice {
 
  private:
   std::filesystem::path directory_;
-  std::string name_;
+  std::string part_, name_;
   std::mutex mutex_;
   int count_ = 0;
 };
@@ -73,7 +78,8 @@ void write_gemms(const std::shared_ptr<RecordingDevice>& device, const std::stri
         if (kind.block_scales && (!gemm.workload.block_scales || std::string_view(order) != "nt")) continue;
         gemm.workload.tf32 = kind.tf32;
         set_gemm_order(gemm.workload, order);
-        device->begin(fmt::format("{} gemm {} {}", architecture, gemm.workload.name(), gemm.workload.type()));
+        if (!device->begin(fmt::format("{} gemm {} {}", architecture, gemm.workload.name(), gemm.workload.type())))
+          continue;
         try {
           // Kernels are shared within a provider; each case is to have its own.
           make_causeway_gemm(*device)->prepare(gemm.workload, nullptr, nullptr, nullptr);
@@ -95,8 +101,8 @@ std::vector<AttentionCase> attention_cases() {
 
 void write_attention(const std::shared_ptr<RecordingDevice>& device, const std::string& architecture) {
   for (const AttentionCase& attention : attention_cases()) {
+    if (!device->begin(fmt::format("{} attention {}", architecture, attention.workload()))) continue;
     const ContextScope scope(std::make_shared<program::Context>(device));
-    device->begin(fmt::format("{} attention {}", architecture, attention.workload()));
     causeway_attention().prepare(attention, {});
   }
 }
@@ -106,13 +112,14 @@ void write_attention(const std::shared_ptr<RecordingDevice>& device, const std::
 
 int main(int count, char** arguments) {
   using namespace causeway::bench;
-  const std::string_view only = count == 4 ? arguments[3] : "";
-  if ((count != 3 && count != 4) || (count == 4 && only != "gemm" && only != "attention")) {
-    std::cerr << "benchmark_kernels DIRECTORY DEVICE [gemm | attention], DEVICE as cuda:sm_90a\n";
+  const std::string_view only = count > 3 ? arguments[3] : "", part = count > 4 ? arguments[4] : "";
+  if (count < 3 || count > 5 || (count > 3 && only != "gemm" && only != "attention")) {
+    std::cerr << "benchmark_kernels DIRECTORY DEVICE [gemm | attention [PART]], DEVICE as cuda:sm_90a\n";
     return 2;
   }
   try {
-    const auto device = std::make_shared<RecordingDevice>(causeway::device::parse_target(arguments[2]), arguments[1]);
+    const auto device = std::make_shared<RecordingDevice>(causeway::device::parse_target(arguments[2]), arguments[1],
+                                                          std::string(part));
     if (only != "attention") write_gemms(device, arguments[2]);
     if (only != "gemm") write_attention(device, arguments[2]);
   } catch (const causeway::Error& error) {

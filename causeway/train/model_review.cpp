@@ -1,0 +1,67 @@
+#include "causeway/train/model_review.h"
+
+#include <vector>
+
+#include "causeway/base/console.h"
+
+namespace causeway::train {
+
+ModelReview::ModelReview(const RunParts& run, const TokenDataset* validation, RunLog* log, bool is_first, bool quiet)
+    : run_(run),
+      validation_(validation),
+      log_(log),
+      quiet_(quiet),
+      speaks_(is_first && !quiet),
+      evaluation_("the evaluation", is_first),
+      sample_("the sample", is_first) {}
+
+std::optional<double> ModelReview::evaluate(const RunPosition& position) {
+  if (!evaluates()) return std::nullopt;
+  std::optional<double> loss;
+  evaluation_.look(position.step, [&] {
+    if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(run_.model, run_.recipe, *validation_);
+    const EvaluationResult result = evaluator_->run();
+    if (log_ != nullptr) log_->evaluation(position.step, position.tokens, result);
+    if (speaks_)
+      notice("step {}: validation loss {:.4f} nats per token ({} targets)\n", position.step, result.loss,
+             result.targets);
+    loss = result.loss;
+  });
+  return loss;
+}
+
+bool ModelReview::samples() const { return run_.tokenizer != nullptr && (!quiet_ || run_.recipe.log.tensorboard); }
+
+void ModelReview::print_sample(const RunPosition& position) {
+  if (!samples()) return;
+  const Recipe& recipe = run_.recipe;
+  const Tokenizer& tokenizer = *run_.tokenizer;
+  sample_.look(position.step, [&] {
+    // As the documents that the model learns from.
+    std::vector<int32_t> prompt = run_.dataset.documents().value_or(DocumentTokens()).before;
+    tokenizer.encode_to(recipe.sampling.prompt, prompt);
+    if (prompt.empty()) return;
+    if (!generator_)
+      generator_ = std::make_unique<TextGenerator>(
+          run_.model, pipeline_options(recipe), TextGenerator::Attention::kRecomputed, TextGenerator::Weights::kChange);
+    SamplingOptions sampling;
+    sampling.tokens = recipe.sampling.tokens;
+    sampling.temperature = recipe.sampling.temperature;
+    sampling.top_k = recipe.sampling.top_k;
+    sampling.seed = static_cast<uint64_t>(recipe.train.seed);
+    sampling.vocabulary_size = tokenizer.vocabulary_size();
+    if (const auto end = tokenizer.end_of_text()) sampling.stop_tokens = {*end};
+    std::vector<int32_t> tokens = generator_->generate(prompt, sampling);
+    if (!tokens.empty() && sampling.stops_at(tokens.back())) tokens.pop_back();
+    const std::string text = recipe.sampling.prompt + tokenizer.decode(tokens);
+    if (log_ != nullptr) log_->sample(position.step, text);
+    if (speaks_) notice("--- sample at step {} ---\n{}\n---\n", position.step, text);
+  });
+}
+
+void ModelReview::release() {
+  evaluator_.reset();
+  generator_.reset();
+}
+
+}  // namespace causeway::train
