@@ -95,11 +95,12 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
   return list;
 }
 
+constexpr size_t kFewNodes = 1000;  // of a graph that is no work for a thread of its own
+
 // Verifies a graph beside the pass that reads it next. Of a few nodes it is done at once.
 class Verification {
  public:
   void begin(const Graph& graph, const std::string& stage) {
-    constexpr size_t kFewNodes = 1000;
     if (graph.nodes().size() <= kFewNodes) return graph.verify(stage);
     result_ = std::async(std::launch::async, [&graph, stage] { graph.verify(stage); });
   }
@@ -119,6 +120,12 @@ Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const Pre
   Graph current;
   const Graph* given = &graph;
   Verification verification;
+  // A graph that is not needed any more: giving back its memory takes as long as many a pass.
+  std::future<void> discarded;
+  const auto discard = [&](Graph old) {
+    if (old.nodes().size() > kFewNodes)
+      discarded = std::async(std::launch::async, [graph = std::move(old)]() mutable { graph = Graph(); });
+  };
   verification.begin(graph, "traced graph");
   for (const Pass& pass : passes(options, sizes, mesh)) {
     const size_t before = given->nodes().size();
@@ -132,7 +139,7 @@ Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const Pre
     }
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
     verification.end();
-    current = std::move(next);
+    discard(std::exchange(current, std::move(next)));
     given = &current;
     verification.begin(current, pass.name);
     if (trace == nullptr) continue;

@@ -2,12 +2,11 @@
 
 #include <array>
 #include <bit>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/compile/compiler.h"
+#include "causeway/codegen/normal_values_kernel.h"
 #include "causeway/kernels/normal_values_layout.h"
 #include "causeway/program/context.h"
 #include "causeway/program/kernel_library.h"
@@ -15,15 +14,6 @@
 
 namespace causeway::tensor {
 namespace {
-
-constexpr const char* kFunction = "fill_normal";
-
-int64_t tasks_of(const NormalValuesTask& task, const Target& target) {
-  constexpr int64_t kGroupsOfBlock = kNormalThreads * kNormalGroupsOfThread;
-  const int64_t items = target.is_gpu() ? task.runs * task.groups_of_run() : task.runs * task.length;
-  const int64_t of_task = target.is_gpu() ? kGroupsOfBlock : kNormalPiece;
-  return (items + of_task - 1) / of_task;
-}
 
 // A part of a tensor as launches make it: runs of neighbours at even distances.
 std::vector<NormalValuesTask> tasks_of_part(const std::vector<int64_t>& shape, const std::vector<int64_t>& start,
@@ -62,18 +52,6 @@ std::vector<NormalValuesTask> tasks_of_part(const std::vector<int64_t>& shape, c
 
 }  // namespace
 
-std::string normal_values_source(const Target& target) {
-  const std::string entry =
-      target.is_gpu()
-          ? fmt::format("CAUSEWAY_KERNEL({}, {}, 1, 1, {}, 0)", kFunction, kNormalThreads, kNormalSizes)
-          : fmt::format("extern \"C\" void {}(void* const* buffers, const int64_t* sizes, int64_t task, void* scratch)",
-                        kFunction);
-  return fmt::format(
-      "{}#include \"causeway/kernels/normal_values.h\"\n{} {{\n"
-      "make_normal_values(*reinterpret_cast<const NormalValuesTask*>(sizes), buffers[0], task);\n}}\n",
-      codegen::kSeparateRounding, entry);
-}
-
 void fill_normal(Tensor& tensor, const NormalValues& values) {
   CAUSEWAY_CHECK(tensor.dtype() == DType::kF32, "normal values of {}", dtype_name(tensor.dtype()));
   // What was recorded with the old values is computed from them.
@@ -82,8 +60,8 @@ void fill_normal(Tensor& tensor, const NormalValues& values) {
   void* const buffers[] = {tensor.buffer().data()};
   if (buffers[0] == nullptr) return;
   Device& device = context->device();
-  const auto module = context->library().load({normal_values_source(device.target())}).front();
-  const DeviceKernel kernel = module->kernel(kFunction);
+  const auto module = context->library().load({codegen::normal_values_source(device.target())}).front();
+  const DeviceKernel kernel = module->kernel(codegen::kNormalValuesFunction);
   for (NormalValuesTask& task :
        tasks_of_part(evaluate(tensor.shape(), {}), tensor.local_start(), tensor.local_shape())) {
     task.seed = static_cast<int64_t>(values.seed);
@@ -94,7 +72,7 @@ void fill_normal(Tensor& tensor, const NormalValues& values) {
     device.launch({.kernel = kernel,
                    .buffers = buffers,
                    .sizes = sizes,
-                   .task_count = tasks_of(task, device.target()),
+                   .task_count = codegen::normal_values_tasks(task, device.target()),
                    .threads = kNormalThreads});
   }
 }

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
-#include "causeway/device/target.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway::tensor {
@@ -20,8 +18,5 @@ struct NormalValues {
 // Overwrites an f32 tensor that holds values, or the rank's part of one that is cut. Queued: whatever uses the tensor
 // comes after it.
 void fill_normal(Tensor& tensor, const NormalValues& values);
-
-// The text of the kernel that does it.
-std::string normal_values_source(const Target& target);
 
 }  // namespace causeway::tensor

@@ -10,6 +10,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/compile/kernel_resources.h"
+#include "causeway/codegen/normal_values_kernel.h"
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/graph/philox.h"
 #include "causeway/program/context.h"
@@ -96,7 +97,7 @@ TEST(NormalValues, WhatWasRecordedWithOldValuesHasThem) {
 TEST(NormalValues, MachineCodeRoundsEveryOperationAndSpillsNothing) {
   for (const GpuArchitecture& architecture : gpu_architectures()) {
     const Target target = gpu_target(architecture.processor);
-    const std::string image = codegen::compile_module(normal_values_source(target), target);
+    const std::string image = codegen::compile_module(codegen::normal_values_source(target), target);
     if (architecture.driver == "cuda") {
       for (const char* instruction : {"mul.rn.f64", "add.rn.f64", "sub.rn.f64", "div.rn.f64", "sqrt.rn.f64"})
         EXPECT_NE(image.find(instruction), std::string::npos) << target.processor << " " << instruction;
