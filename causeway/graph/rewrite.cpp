@@ -1,5 +1,8 @@
 #include "causeway/graph/rewrite.h"
 
+#include <optional>
+#include <string>
+
 #include "causeway/base/error.h"
 
 namespace causeway::graph {
@@ -30,14 +33,18 @@ std::vector<std::vector<int>> count_uses(const Graph& graph) {
 }
 
 std::vector<Value> copy_node(Graph& target, const Node& node, std::vector<Value> inputs) {
-  const std::string previous = target.scope();
   const bool previous_backward = target.backward();
-  target.set_scope(node.scope);
+  std::optional<std::string> previous;  // where it is another scope
+  if (target.scope() != node.scope) {
+    previous = target.scope();
+    target.set_scope(node.scope);
+  }
   target.set_backward(node.backward);
   const Value first = target.add(node.op, std::move(inputs), node.attributes);
-  target.set_scope(previous);
+  if (previous) target.set_scope(*previous);
   target.set_backward(previous_backward);
   std::vector<Value> outputs;
+  outputs.reserve(node.outputs.size());
   for (size_t i = 0; i < node.outputs.size(); ++i) outputs.push_back({first.node, static_cast<int32_t>(i)});
   return outputs;
 }

@@ -136,23 +136,29 @@ constexpr uint8_t lowest_value<uint8_t>() {
   return 0;
 }
 
-// Word 0 of Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), keyed by the seed; see random_bits in graph/graph.h.
-CAUSEWAY_INLINE int32_t random_bits(int64_t seed, int64_t step, int64_t stream, int64_t element) {
-  uint32_t c0 = static_cast<uint32_t>(element), c1 = static_cast<uint32_t>(static_cast<uint64_t>(element) >> 32);
-  uint32_t c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(step);
-  uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(static_cast<uint64_t>(seed) >> 32);
+struct PhiloxWords {
+  uint32_t w0, w1, w2, w3;
+};
+
+// Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011): the words of a counter and a key.
+CAUSEWAY_INLINE PhiloxWords philox_4x32_10(PhiloxWords c, uint32_t k0, uint32_t k1) {
 #pragma clang loop unroll(full)
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = static_cast<uint64_t>(c0) * 0xd2511f53u;
-    const uint64_t p1 = static_cast<uint64_t>(c2) * 0xcd9e8d57u;
-    const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    const uint32_t n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c1 = static_cast<uint32_t>(p1);
-    c3 = static_cast<uint32_t>(p0);
-    c0 = n0;
-    c2 = n2;
+    const uint64_t p0 = static_cast<uint64_t>(c.w0) * 0xd2511f53u;
+    const uint64_t p1 = static_cast<uint64_t>(c.w2) * 0xcd9e8d57u;
+    c = {static_cast<uint32_t>(p1 >> 32) ^ c.w1 ^ k0, static_cast<uint32_t>(p1),
+         static_cast<uint32_t>(p0 >> 32) ^ c.w3 ^ k1, static_cast<uint32_t>(p0)};
     k0 += 0x9e3779b9u;
     k1 += 0xbb67ae85u;
   }
-  return static_cast<int32_t>(c0);
+  return c;
+}
+
+CAUSEWAY_INLINE uint32_t low_word(int64_t value) { return static_cast<uint32_t>(value); }
+CAUSEWAY_INLINE uint32_t high_word(int64_t value) { return static_cast<uint32_t>(static_cast<uint64_t>(value) >> 32); }
+
+// Word 0, keyed by the seed; see random_bits in graph/graph.h.
+CAUSEWAY_INLINE int32_t random_bits(int64_t seed, int64_t step, int64_t stream, int64_t element) {
+  const PhiloxWords counter = {low_word(element), high_word(element), low_word(stream), low_word(step)};
+  return static_cast<int32_t>(philox_4x32_10(counter, low_word(seed), high_word(seed)).w0);
 }

@@ -6,11 +6,12 @@
 
 #include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
+#include "causeway/base/hash.h"
 #include "causeway/model/family.h"
-#include "causeway/model/initial_values.h"
 #include "causeway/model/key_value_cache.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/program/context.h"
+#include "causeway/tensor/normal_values.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/stage_ops.h"
 
@@ -43,9 +44,7 @@ std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, 
                                                      std::optional<uint64_t> seed, WeightStorage storage) {
   CAUSEWAY_CHECK(config == config.resolved());
   require_memory(config, part);
-  std::optional<InitialValues> values;
-  if (seed) values.emplace(*seed);
-  return model_family(config.family).build(config, part, {values ? &*values : nullptr, storage});
+  return model_family(config.family).build(config, part, {seed, storage});
 }
 
 const Parameter& LanguageModel::parameter(const std::string& name) const {
@@ -81,16 +80,16 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   Tensor tensor = only_multiplied && weights.storage == WeightStorage::kHalves
                       ? Tensor::uninitialized_halves(shape, lies)
                       : Tensor::uninitialized(shape, DType::kF32, lies);
-  if (weights.values != nullptr) {
-    const std::span<float> elements = weights.values->buffer(static_cast<size_t>(tensor.local_bytes()) / sizeof(float));
+  if (weights.seed && (initial == Initial::kNormal || initial == Initial::kResidualNormal)) {
     const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
-    if (initial == Initial::kNormal || initial == Initial::kResidualNormal) {
-      weights.values->fill_normal(name, config_.initializer_range * (initial == Initial::kNormal ? 1 : residual), shape,
-                                  {tensor.local_start(), tensor.local_shape()}, elements);
-    } else {
-      std::fill(elements.begin(), elements.end(), initial == Initial::kOnes ? 1.0f : 0.0f);
-    }
-    tensor.write_bytes(std::as_bytes(elements));
+    fill_normal(tensor,
+                {.seed = *weights.seed,
+                 .stream = hash_text(name).low,
+                 .standard_deviation = config_.initializer_range * (initial == Initial::kNormal ? 1 : residual)});
+  } else if (weights.seed) {
+    const std::vector<float> elements(static_cast<size_t>(tensor.local_bytes()) / sizeof(float),
+                                      initial == Initial::kOnes ? 1.0f : 0.0f);
+    tensor.write_bytes(std::as_bytes(std::span(elements)));
   }
   Parameter parameter{name, tensor, shape.size() >= 2};
   parameter.only_multiplied = only_multiplied;

@@ -15,7 +15,6 @@
 
 namespace causeway::model {
 
-class InitialValues;
 class KeyValueCache;
 
 // How weights lie in a device's memory.
@@ -26,7 +25,7 @@ enum class WeightStorage {
 
 // How weights are made.
 struct NewWeights {
-  InitialValues* values = nullptr;  // null: of undefined contents
+  std::optional<uint64_t> seed = {};  // nothing: of undefined contents
   WeightStorage storage = WeightStorage::kElements;
 };
 

@@ -6,7 +6,6 @@
 #include "causeway/base/error.h"
 #include "causeway/formats/hugging_face_config.h"
 #include "causeway/model/families.h"
-#include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
 namespace causeway::model {

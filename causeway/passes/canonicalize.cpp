@@ -298,9 +298,14 @@ class Simplifier {
   bool keeps_sums_;
 };
 
-Graph simplify_once(const Graph& graph, bool keeps_sums) {
-  return rebuild_graph(graph, [keeps_sums](Graph& target, const Node& node, const std::vector<Value>& inputs) {
+// Sets `changed` where a node was not merely copied.
+Graph simplify_once(const Graph& graph, bool keeps_sums, bool& changed) {
+  changed = false;
+  return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
+    const size_t nodes = target.nodes().size();
     const Value first = Simplifier(target, keeps_sums).make(node.op, inputs, node.attributes);
+    changed = changed || target.nodes().size() != nodes + 1 || target.node(first).op != node.op ||
+              target.node(first).inputs != inputs || !(target.node(first).attributes == node.attributes);
     std::vector<Value> outputs = {first};
     for (int32_t i = 1; i < static_cast<int32_t>(node.outputs.size()); ++i) outputs.push_back({first.node, i});
     return outputs;
@@ -313,9 +318,10 @@ Graph canonicalize(const Graph& graph, bool keeps_sums) {
   // A rewrite sees simplified inputs, so the second round usually only drops what the first left unused; the bound
   // guards against rules that undo each other.
   constexpr int kMaxRounds = 6;
-  Graph current = simplify_once(graph, keeps_sums);
-  for (int round = 1; round < kMaxRounds; ++round) {
-    Graph next = simplify_once(current, keeps_sums);
+  bool changed = false;
+  Graph current = simplify_once(graph, keeps_sums, changed);
+  for (int round = 1; changed && round < kMaxRounds; ++round) {
+    Graph next = simplify_once(current, keeps_sums, changed);
     if (structurally_equal(current, next)) break;
     current = std::move(next);
   }

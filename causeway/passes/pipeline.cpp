@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <future>
+#include <string>
+#include <utility>
 
 #include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/printer.h"
@@ -92,22 +95,58 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
   return list;
 }
 
+constexpr size_t kFewNodes = 1000;  // of a graph that is no work for a thread of its own
+
+// Verifies a graph beside the pass that reads it next. Of a few nodes it is done at once.
+class Verification {
+ public:
+  void begin(const Graph& graph, const std::string& stage) {
+    if (graph.nodes().size() <= kFewNodes) return graph.verify(stage);
+    result_ = std::async(std::launch::async, [&graph, stage] { graph.verify(stage); });
+  }
+  // Throws what the graph lacks.
+  void end() {
+    if (result_.valid()) result_.get();
+  }
+
+ private:
+  std::future<void> result_;
+};
+
 }  // namespace
 
 Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const PreferredSizes& sizes, const Mesh& mesh,
                    PipelineTrace* trace) {
-  graph.verify("traced graph");
-  Graph current = graph;
+  Graph current;
+  const Graph* given = &graph;
+  Verification verification;
+  // A graph that is not needed any more: giving back its memory takes as long as many a pass.
+  std::future<void> discarded;
+  const auto discard = [&](Graph old) {
+    if (old.nodes().size() > kFewNodes)
+      discarded = std::async(std::launch::async, [graph = std::move(old)]() mutable { graph = Graph(); });
+  };
+  verification.begin(graph, "traced graph");
   for (const Pass& pass : passes(options, sizes, mesh)) {
-    const size_t before = current.nodes().size();
+    const size_t before = given->nodes().size();
     const auto start = std::chrono::steady_clock::now();
-    current = pass.run(current);
+    Graph next;
+    try {
+      next = pass.run(*given);
+    } catch (...) {
+      verification.end();  // a broken graph is not the pass's fault
+      throw;
+    }
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
-    current.verify(pass.name);
+    verification.end();
+    discard(std::exchange(current, std::move(next)));
+    given = &current;
+    verification.begin(current, pass.name);
     if (trace == nullptr) continue;
     trace->records.push_back({pass.name, before, current.nodes().size(), elapsed.count(),
                               trace->with_text ? print_graph(current) : std::string()});
   }
+  verification.end();
   return current;
 }
 

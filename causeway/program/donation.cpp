@@ -30,19 +30,21 @@ bool contains(const std::vector<Value>& list, Value value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-bool reads(const Graph& graph, const MaterializedValues& materialized, const std::vector<Value>& members,
-           Value source) {
-  std::set<Value> visited;
+std::set<Value> values_behind(const Graph& graph, const MaterializedValues& materialized,
+                              const std::vector<Value>& members) {
+  std::set<Value> found;
   std::vector<Value> pending = members;
   while (!pending.empty()) {
     const Node& node = graph.node(pending.back());
     pending.pop_back();
-    for (const Value next : node.inputs) {
-      if (next == source) return true;
-      if (!materialized.contains(next) && visited.insert(next).second) pending.push_back(next);
-    }
+    for (const Value next : node.inputs)
+      if (found.insert(next).second && !materialized.contains(next)) pending.push_back(next);
   }
-  return false;
+  return found;
+}
+
+bool reads(const Graph& graph, const MaterializedValues& materialized, Value member, Value source) {
+  return values_behind(graph, materialized, {member}).contains(source);
 }
 
 // Every thread of a row computes the same elements of it in each phase: none of them may be needed again once the
@@ -54,7 +56,7 @@ bool may_overwrite_in_rows(const Graph& graph, const MaterializedValues& materia
   const auto position = std::find(request.members.begin(), request.members.end(), result) - request.members.begin();
   for (size_t i = 0; i < request.members.size(); ++i) {
     const Value member = request.members[i];
-    if (!reads(graph, materialized, {member}, source)) continue;
+    if (!reads(graph, materialized, member, source)) continue;
     if (phases[i] > phases[static_cast<size_t>(position)]) return false;
     const Node& node = graph.node(member);
     const bool reduces = op_info(node.op).kind == OpKind::kReduce;
@@ -64,48 +66,53 @@ bool may_overwrite_in_rows(const Graph& graph, const MaterializedValues& materia
   return true;
 }
 
+}  // namespace
+
+const std::set<Value>& Overwriting::read_by(const std::vector<Value>& members) {
+  const auto [entry, inserted] = read_by_.try_emplace(&members);
+  if (inserted) entry->second = values_behind(graph_, fusion_.materialized, members);
+  return entry->second;
+}
+
 // Blocks of one loop may come before those of another or after them.
-bool may_overwrite_beside_others(const Graph& graph, const FusionResult& fusion, const KernelRequest& request,
-                                 Value source, Value result) {
+bool Overwriting::beside_others(const KernelRequest& request, Value source, Value result) {
   std::vector<const std::vector<Value>*> loops = {&request.members};
   for (const std::vector<Value>& members : request.alike) loops.push_back(&members);
   return std::all_of(loops.begin(), loops.end(), [&](const std::vector<Value>* members) {
-    if (!contains(*members, result)) return !reads(graph, fusion.materialized, *members, source);
+    if (!contains(*members, result)) return !read_by(*members).contains(source);
     return request.rows.is_constant(1) && std::all_of(members->begin(), members->end(), [&](Value member) {
-             return reads_only_at_own_position(graph, fusion.materialized, member, source);
+             return reads_only_at_own_position(graph_, fusion_.materialized, member, source);
            });
   });
 }
 
-}  // namespace
-
-bool may_overwrite(const Graph& graph, const FusionResult& fusion, size_t kernel, Value source, Value result) {
-  const KernelRequest& request = fusion.kernels[kernel];
-  if (!request.alike.empty()) return may_overwrite_beside_others(graph, fusion, request, source, result);
+bool Overwriting::is_allowed(size_t kernel, Value source, Value result) {
+  const KernelRequest& request = fusion_.kernels[kernel];
+  if (!request.alike.empty()) return beside_others(request, source, result);
   if (request.kind == KernelKind::kCollective) {
-    const Node& node = graph.node(request.members.front());
-    return node.op == Op::kAllReduce && collective_source(graph, fusion.materialized, node) == source;
+    const Node& node = graph_.node(request.members.front());
+    return node.op == Op::kAllReduce && collective_source(graph_, fusion_.materialized, node) == source;
   }
   if (request.kind == KernelKind::kScatterAdd) {
     // The base is copied before anything is added to it.
-    const std::vector<Value>& operands = graph.node(request.members.front()).inputs;
+    const std::vector<Value>& operands = graph_.node(request.members.front()).inputs;
     return operands[0] == source && std::none_of(operands.begin() + 1, operands.end(), [&](Value operand) {
              return operand == source ||
-                    (!fusion.materialized.contains(operand) && reads(graph, fusion.materialized, {operand}, source));
+                    (!fusion_.materialized.contains(operand) && reads(graph_, fusion_.materialized, operand, source));
            });
   }
   const bool is_loop = request.kind == KernelKind::kLoop;
   if (is_loop && !request.rows.is_constant(1))
-    return may_overwrite_in_rows(graph, fusion.materialized, request, source, result);
+    return may_overwrite_in_rows(graph_, fusion_.materialized, request, source, result);
   if (!is_loop && request.kind != KernelKind::kDot) return false;
   // Each block reads all of its own rows, others may have stored by then.
-  if (reads(graph, fusion.materialized, request.row_members, source)) return false;
+  if (read_by(request.row_members).contains(source)) return false;
   return std::all_of(request.members.begin(), request.members.end(), [&](Value member) {
-    return reads_only_at_own_position(graph, fusion.materialized, member, source);
+    return reads_only_at_own_position(graph_, fusion_.materialized, member, source);
   });
 }
 
-std::map<Value, Value> donate_inputs(const Graph& graph, const FusionResult& fusion,
+std::map<Value, Value> donate_inputs(const Graph& graph, Overwriting& overwriting,
                                      const std::map<Value, ValueLife>& lives) {
   std::map<Value, int> assigned;
   for (const Assignment& assignment : graph.assignments) ++assigned[assignment.value];
@@ -118,14 +125,14 @@ std::map<Value, Value> donate_inputs(const Graph& graph, const FusionResult& fus
     if (assigned.contains(assignment.target)) continue;
     if (last_reader > writer) continue;
     if (last_reader == writer &&
-        !may_overwrite(graph, fusion, static_cast<size_t>(writer), assignment.target, assignment.value))
+        !overwriting.is_allowed(static_cast<size_t>(writer), assignment.target, assignment.value))
       continue;
     donated[assignment.value] = assignment.target;
   }
   return donated;
 }
 
-std::map<Value, Value> donate_operands(const Graph& graph, const FusionResult& fusion,
+std::map<Value, Value> donate_operands(const Graph& graph, Overwriting& overwriting,
                                        const std::vector<GeneratedKernel>& kernels,
                                        const std::map<Value, ValueLife>& lives, const std::set<Value>& in_arena,
                                        const SymbolBindings& bindings) {
@@ -142,7 +149,7 @@ std::map<Value, Value> donate_operands(const Graph& graph, const FusionResult& f
         const ValueLife& life = lives.at(source.value);
         if (life.outlives || life.last_reader != static_cast<int>(k) ||
             byte_count(graph.type(source.value), bindings) != bytes ||
-            !may_overwrite(graph, fusion, k, source.value, result.value))
+            !overwriting.is_allowed(k, source.value, result.value))
           continue;
         donated[result.value] = source.value;
         given.insert(source.value);

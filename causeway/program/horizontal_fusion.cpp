@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "causeway/program/kernel_generation.h"
 #include "causeway/program/liveness.h"
 
 namespace causeway::program {
@@ -26,12 +27,14 @@ class HorizontalFuser {
         target_(problem.target),
         materialized_(materialized),
         kernels_(kernels),
+        text_of_(kernels.size()),
         launch_of_(kernels.size()) {
     for (size_t k = 0; k < kernels.size(); ++k)
       for (const Value read : kernels.reads(k)) last_reader_[read] = k;
     for (const Assignment& assignment : graph_.assignments) replaces_[assignment.value].push_back(assignment.target);
     outlives_.insert(graph_.outputs.begin(), graph_.outputs.end());
     for (const Assignment& assignment : graph_.assignments) outlives_.insert(assignment.value);
+    for_each_kernel(kernels.size(), [&](size_t k) { text_of_[k] = text_of(k); });
   }
 
   std::vector<KernelRequest> run() {
@@ -59,8 +62,13 @@ class HorizontalFuser {
     return true;
   }
 
-  // Loops with the same number have equal text, sizes and blocks. Nothing for what keeps a launch of its own.
-  std::optional<int> family_of(size_t k) {
+  // What loops have in common that may share a launch, their kernels' text among it, and how many may.
+  struct LoopText {
+    std::string key;
+    size_t most = 0;
+  };
+  // Nothing for what keeps a launch of its own.
+  std::optional<LoopText> text_of(size_t k) const {
     const KernelRequest& request = kernels_.request(k);
     if (request.kind != KernelKind::kLoop || !request.rows.is_constant() || !request.columns.is_constant())
       return std::nullopt;
@@ -70,11 +78,17 @@ class HorizontalFuser {
     std::string key = fmt::format("{} {}", request.rows.constant(), request.columns.constant());
     for (const KernelPhase& phase : kernel.phases) key += fmt::format(" {}", phase.tasks({}));
     for (const bool stored : request.stored) key += stored ? " stored" : " kept";
-    const auto [entry, inserted] =
-        family_of_key_.try_emplace(key + "\n" + kernel.source, static_cast<int>(waiting_.size()));
+    return LoopText{key + "\n" + kernel.source, kMostArguments / kernel.arguments.size()};
+  }
+
+  // Loops with the same number have equal text, sizes and blocks.
+  std::optional<int> family_of(size_t k) {
+    const std::optional<LoopText>& text = text_of_[k];
+    if (!text) return std::nullopt;
+    const auto [entry, inserted] = family_of_key_.try_emplace(text->key, static_cast<int>(waiting_.size()));
     if (inserted) {
       waiting_.emplace_back();
-      most_.push_back(kMostArguments / kernel.arguments.size());
+      most_.push_back(text->most);
     }
     return entry->second;
   }
@@ -157,6 +171,7 @@ class HorizontalFuser {
   std::map<Value, size_t> last_reader_;
   std::map<Value, std::vector<Value>> replaces_;  // by value, the inputs that take it as their new value
   std::set<Value> outlives_;                      // what is kept until the program ends
+  std::vector<std::optional<LoopText>> text_of_;  // by kernel
   std::map<std::string, int> family_of_key_;
   std::vector<std::vector<size_t>> waiting_;      // by family, loops that were put off
   std::vector<size_t> most_;                      // by family, loops of a launch

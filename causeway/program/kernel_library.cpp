@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "causeway/base/thread_pool.h"
-
 namespace causeway::program {
 
 std::vector<std::shared_ptr<DeviceModule>> KernelLibrary::load(const std::vector<std::string>& given) {
@@ -16,13 +14,9 @@ std::vector<std::shared_ptr<DeviceModule>> KernelLibrary::load(const std::vector
     if (!modules_.contains(source) && std::find(missing.begin(), missing.end(), source) == missing.end())
       missing.push_back(source);
   }
-  const std::vector<KernelImage> images = cache_->get_or_compile_all(missing, device_.target());
   std::vector<std::shared_ptr<DeviceModule>> loaded(missing.size());
-  ThreadPool pool(std::clamp(static_cast<int>(missing.size()), 1, available_processors()));
-  pool.run(static_cast<int64_t>(missing.size()), [&](int64_t task, int) {
-    const auto i = static_cast<size_t>(task);
-    loaded[i] = device_.load(*images[i]);
-  });
+  cache_->get_or_compile_all(missing, device_.target(), 0,
+                             [&](size_t i, const KernelImage& image) { loaded[i] = device_.load(*image); });
   for (size_t i = 0; i < missing.size(); ++i) modules_[missing[i]] = loaded[i];
   std::vector<std::shared_ptr<DeviceModule>> modules;
   modules.reserve(sources.size());

@@ -6,6 +6,7 @@
 
 #include "causeway/graph/op.h"
 #include "causeway/program/kernel_clusters.h"
+#include "causeway/program/kernel_generation.h"
 
 namespace causeway::program {
 namespace {
@@ -161,15 +162,18 @@ FusedKernels choose_stored_members(const FusionProblem& problem, const Materiali
     for (const Value member : kernels.request(k).members)
       for (const Value read : values_read(graph, materialized, member))
         if (const std::optional<size_t> writer = kernels.kernel_of(read); writer && *writer != k) wanted.insert(read);
-  for (size_t k = 0; k < kernels.size(); ++k) {
+  std::vector<std::vector<bool>> stored(kernels.size());
+  for_each_kernel(kernels.size(), [&](size_t k) {
     KernelRequest request = kernels.request(k);
-    if (request.kind != KernelKind::kLoop && request.kind != KernelKind::kDot) continue;
+    if (request.kind != KernelKind::kLoop && request.kind != KernelKind::kDot) return;
     for (size_t i = 0; i < request.members.size(); ++i) request.stored[i] = wanted.contains(request.members[i]);
     // A later pass over the row may need a value that no register keeps.
     if (find_obstacle(graph, materialized, request, problem.target))
       request.stored.assign(request.members.size(), true);
-    kernels.set_stored(k, std::move(request.stored));
-  }
+    stored[k] = std::move(request.stored);
+  });
+  for (size_t k = 0; k < kernels.size(); ++k)
+    if (!stored[k].empty()) kernels.set_stored(k, std::move(stored[k]));
   return kernels;
 }
 

@@ -10,6 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/op.h"
 #include "causeway/program/donation.h"
+#include "causeway/program/kernel_generation.h"
 #include "causeway/program/liveness.h"
 #include "causeway/program/memory_plan.h"
 #include "causeway/program/program_verifier.h"
@@ -27,8 +28,9 @@ class Lowering {
         graph_(program.graph),
         bindings_(bindings),
         options_(options),
+        overwriting_(graph_, program.fusion),
         lives_(find_lives(graph_, program.kernels)),
-        to_inputs_(donate_inputs(graph_, program.fusion, lives_)) {}
+        to_inputs_(donate_inputs(graph_, overwriting_, lives_)) {}
 
   LoweredProgram run() {
     add_callers_buffers();
@@ -90,7 +92,7 @@ class Lowering {
     for (const auto& [value, life] : lives_)
       if (!buffer_of_.contains(value)) in_arena.insert(value);
     const std::map<Value, Value> to_operands =
-        donate_operands(graph_, program_.fusion, program_.kernels, lives_, in_arena, bindings_);
+        donate_operands(graph_, overwriting_, program_.kernels, lives_, in_arena, bindings_);
     for (const GeneratedKernel& kernel : program_.kernels) {
       for (const KernelArgument& argument : kernel.arguments) {
         if (argument.kind != KernelArgument::Kind::kValue || !argument.written || !in_arena.contains(argument.value))
@@ -201,12 +203,12 @@ class Lowering {
   }
 
   // Whether a result of the kernel shares the memory of `source` and may do so.
-  bool is_overwritten(size_t k, Value source) const {
+  bool is_overwritten(size_t k, Value source) {
     const std::vector<KernelArgument>& arguments = program_.kernels[k].arguments;
     return std::any_of(arguments.begin(), arguments.end(), [&](const KernelArgument& argument) {
       return argument.kind == KernelArgument::Kind::kValue && argument.written &&
              buffer_of_.at(argument.value) == buffer_of_.at(source) &&
-             may_overwrite(graph_, program_.fusion, k, source, argument.value);
+             overwriting_.is_allowed(k, source, argument.value);
     });
   }
 
@@ -301,6 +303,7 @@ class Lowering {
   const Graph& graph_;
   const SymbolBindings& bindings_;
   const LoweringOptions& options_;
+  Overwriting overwriting_;
   std::map<Value, ValueLife> lives_;
   std::map<Value, Value> to_inputs_;  // by value, the input whose memory it overwrites
   std::map<Value, int> buffer_of_;
@@ -327,11 +330,9 @@ LoweringOptions default_lowering(const Target& target, int free_units) {
 
 UnloadedProgram lower_unloaded(const Graph& graph, const Target& target, const LoweringOptions& options) {
   UnloadedProgram program{fuse(graph, target, options.fixed_order), {}, {}};
+  program.kernels = generate_kernels(graph, program.fusion, target);
   std::vector<std::vector<DeviceKernel>> entries;
-  for (const KernelRequest& request : program.fusion.kernels) {
-    program.kernels.push_back(generate_kernel(graph, program.fusion.materialized, request, target));
-    entries.emplace_back(program.kernels.back().phases.size());
-  }
+  for (const GeneratedKernel& kernel : program.kernels) entries.emplace_back(kernel.phases.size());
   program.lowered = lower({graph, program.fusion, program.kernels, entries}, {}, options);
   return program;
 }

@@ -5,6 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/printer.h"
+#include "causeway/program/kernel_generation.h"
 #include "causeway/program/liveness.h"
 
 namespace causeway::program {
@@ -39,13 +40,13 @@ Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& are
 }
 
 void Program::compile(KernelLibrary& library) {
+  kernels_ = generate_kernels(graph_, fusion_, device_.target());
   std::unordered_map<std::string, size_t> known;
-  for (const KernelRequest& request : fusion_.kernels) {
-    kernels_.push_back(generate_kernel(graph_, fusion_.materialized, request, device_.target()));
+  for (const GeneratedKernel& kernel : kernels_) {
     source_of_.emplace_back();
-    if (kernels_.back().source.empty()) continue;
-    const auto [entry, inserted] = known.try_emplace(kernels_.back().source, sources_.size());
-    if (inserted) sources_.push_back(kernels_.back().source);
+    if (kernel.source.empty()) continue;
+    const auto [entry, inserted] = known.try_emplace(kernel.source, sources_.size());
+    if (inserted) sources_.push_back(kernel.source);
     source_of_.back() = entry->second;
   }
   modules_ = library.load(sources_);

@@ -125,8 +125,9 @@ Step::Implementation::Compiled Step::Implementation::trace_function(const std::v
 Step::Implementation::Compiled Step::Implementation::compile(const std::vector<StepArgument>& arguments) {
   Compiled compiled = trace_function(arguments);
   const bool casts = options_.casts != nullptr && options_.program.pipeline.mixed_precision.compute != DType::kF32;
-  const Graph graph = casts ? with_cast_weights(compiled) : compiled.traced;
-  compiled.program = context_->compile(with_halves(compiled, graph), options_.program, pipeline_trace_);
+  const Graph graph =
+      casts ? with_halves(compiled, with_cast_weights(compiled)) : with_halves(compiled, compiled.traced);
+  compiled.program = context_->compile(graph, options_.program, pipeline_trace_);
   return compiled;
 }
 

@@ -111,11 +111,11 @@ class Trainer {
     start_.end_of("data");
     ranks_.together([&] {
       require_memory_for_weights(Context::current()->device(), recipe);
+      // A run that goes on has the weights of its checkpoint.
       std::optional<uint64_t> seed;
-      if (recipe.model_from.empty()) seed = static_cast<uint64_t>(recipe.train.seed);
+      if (recipe.model_from.empty() && candidates.empty()) seed = static_cast<uint64_t>(recipe.train.seed);
       model_ = LanguageModel::create(recipe.model, own_part(recipe), seed, weight_storage(recipe));
     });
-    // A run that goes on has the weights of its checkpoint.
     if (!recipe.model_from.empty() && candidates.empty()) {
       ranks_.together([&] { tokenizer_note_ = compare_with_tokenizer_of_model(recipe_, data_->dataset); });
       load_initial_weights(ranks_, recipe, *model_);

@@ -7,6 +7,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
+#include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -92,6 +95,33 @@ TEST_F(KernelCacheTest, FirstFailingSourceIsReportedAndTheOthersAreKept) {
   }
   cache.get_or_compile(source_returning(2), host_target());
   EXPECT_EQ(cache.statistics().misses, 2);
+}
+
+// On a target whose objects are linked and on one where they are the image.
+TEST_F(KernelCacheTest, HandsOutEachImageAsSoonAsItIsThere) {
+  const std::string device = "extern \"C\" int answer() { return ";
+  for (const Target& target : {host_target(), device::gpu_target("sm_80")}) {
+    const auto source = [&](int value) {
+      return target.is_gpu() ? fmt::format("{}{}; }}\n", device, value) : source_returning(value);
+    };
+    KernelCache cache(directory_);
+    cache.get_or_compile(source(1), target);
+    const std::vector<std::string> sources = {source(0), source(1), source(0), source(2), source(3)};
+    std::mutex mutex;
+    std::map<size_t, KernelImage> handed;
+    const auto ready = [&](size_t position, const KernelImage& image) {
+      const std::lock_guard lock(mutex);
+      EXPECT_TRUE(handed.emplace(position, image).second) << position;
+      if (position == 3) throw Error(ErrorKind::kResource, "no room");
+    };
+    EXPECT_THROW(cache.get_or_compile_all(sources, target, 2, ready), Error);
+    EXPECT_EQ(cache.statistics().misses, 4) << "those that were compiled are kept";
+    handed.clear();
+    const std::vector<KernelImage> images = cache.get_or_compile_all(std::span(sources).first(3), target, 2, ready);
+    EXPECT_EQ(handed, (std::map<size_t, KernelImage>{{0, images[0]}, {1, images[1]}}));
+    EXPECT_EQ(images[2], images[0]);
+    EXPECT_EQ(cache.statistics().misses, 4);
+  }
 }
 
 TEST_F(KernelCacheTest, DamagedEntriesAreRebuilt) {

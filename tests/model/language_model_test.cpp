@@ -7,6 +7,7 @@
 #include <map>
 
 #include "causeway/base/error.h"
+#include "causeway/base/hash.h"
 #include "causeway/model/family.h"
 #include "tests/fixtures/op_literal.h"
 #include "tests/model/model_test_support.h"
@@ -109,6 +110,27 @@ TEST_P(EveryFamily, TheSeedDecidesTheWeights) {
       EXPECT_NE(a->parameters()[i].tensor.values(), c->parameters()[i].tensor.values());
     }
   }
+}
+
+// Golden: a change here changes every training run.
+TEST(LanguageModel, InitialWeightsKeepTheirBits) {
+  const auto hash_of = [](const std::string& family) {
+    ModelConfig config = small_language_model_config(family);
+    config.vocabulary_size = 1001;
+    config.layers = 3;
+    config.width = 120;
+    config.head_dim = 30;
+    const auto model = LanguageModel::create(config, 0x123456789abcdef);
+    std::string hashes;
+    for (const Parameter& parameter : model->parameters()) {
+      std::vector<std::byte> bytes(static_cast<size_t>(parameter.tensor.local_bytes()));
+      parameter.tensor.read_bytes(bytes);
+      hashes += parameter.name + " " + hash_bytes(bytes).hex() + "\n";
+    }
+    return hash_text(hashes).hex();
+  };
+  EXPECT_EQ(hash_of("gpt2"), "4c2df5ffe90df97c3a72bb3842f55428");
+  EXPECT_EQ(hash_of("llama"), "1ab3b44a0705470494cb56f6dc73ba2c");
 }
 
 TEST_P(EveryFamily, ATokenInfluencesNothingBeforeIt) {

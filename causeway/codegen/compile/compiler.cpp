@@ -126,8 +126,10 @@ std::string compile_object(const std::string& source, const Target& target) {
              target.family == Target::Family::kNvptx ? CompilerAction::kAssembly : CompilerAction::kObject);
 }
 
+bool links_objects(const Target& target) { return target.family != Target::Family::kNvptx; }
+
 std::string link_module(const std::string& object, const Target& target) {
-  if (target.family == Target::Family::kNvptx) return object;
+  if (!links_objects(target)) return object;
   CompilerOutput image = run_embedded_linker(object, target.has_feature("checked"));
   if (!image.succeeded) {
     throw Error(ErrorKind::kInvalidArgument, "the kernel does not link:\n" + image.diagnostics, target.text());

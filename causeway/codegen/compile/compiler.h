@@ -31,6 +31,8 @@ std::string compile_module(const std::string& source, const Target& target);
 // compiles many kernels compiles all objects first.
 std::string compile_object(const std::string& source, const Target& target);
 std::string link_module(const std::string& object, const Target& target);
+// Whether there is anything to link: an object for NVIDIA is the image already.
+bool links_objects(const Target& target);
 
 // The same compilation as an assembly listing, for people to read.
 std::string compile_to_assembly(const std::string& source, const Target& target);

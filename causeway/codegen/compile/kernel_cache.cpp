@@ -70,46 +70,57 @@ KernelImage KernelCache::get_or_compile(const std::string& source, const Target&
 }
 
 std::vector<KernelImage> KernelCache::get_or_compile_all(std::span<const std::string> sources, const Target& target,
-                                                         int thread_count) {
+                                                         int thread_count, const ImageReady& ready) {
   std::vector<KernelImage> images(sources.size());
   std::vector<std::string> names(sources.size());
   std::map<std::string, size_t> first_of;
-  std::vector<size_t> missing;
+  std::vector<size_t> work, found;
   for (size_t index = 0; index < sources.size(); ++index) {
     names[index] = entry_name(sources[index], target);
     if (!first_of.emplace(names[index], index).second) continue;
     images[index] = find(names[index]);
-    if (images[index] == nullptr) missing.push_back(index);
+    (images[index] == nullptr ? work : found).push_back(index);
   }
-  if (!missing.empty()) {
+  const bool compiles = !work.empty();
+  // Compilations take longest, so they begin first.
+  if (ready) work.insert(work.end(), found.begin(), found.end());
+  if (!work.empty()) {
     if (thread_count <= 0) thread_count = available_processors();
-    ThreadPool pool(std::min(thread_count, static_cast<int>(missing.size())));
-    std::vector<std::string> compiled(missing.size());
-    std::vector<double> seconds(missing.size());
-    std::vector<std::exception_ptr> failures(missing.size());
-    const auto for_each_missing = [&](const auto& action) {
-      pool.run(static_cast<int64_t>(missing.size()), [&](int64_t task, int) {
+    ThreadPool pool(std::min(thread_count, static_cast<int>(work.size())));
+    std::vector<std::string> objects(work.size());
+    std::vector<double> seconds(work.size());
+    std::vector<std::exception_ptr> failures(work.size());
+    const auto for_all = [&](const auto& action) {
+      pool.run(static_cast<int64_t>(work.size()), [&](int64_t task, int) {
         const size_t place = static_cast<size_t>(task);
         if (failures[place] != nullptr) return;
         try {
-          action(place);
+          action(place, work[place]);
         } catch (...) {
           failures[place] = std::current_exception();
         }
       });
     };
-    for_each_missing([&](size_t place) {
-      const auto begin = std::chrono::steady_clock::now();
-      compiled[place] = compile_object(sources[missing[place]], target);
-      seconds[place] = seconds_since(begin);
+    const auto finish = [&](size_t place, size_t index) {
+      if (images[index] == nullptr) {
+        const auto begin = std::chrono::steady_clock::now();
+        std::string image = link_module(objects[place], target);
+        images[index] = keep(names[index], std::move(image), seconds[place] + seconds_since(begin));
+      }
+      if (ready) ready(index, images[index]);
+    };
+    // A link waits for all compilations: without one, an image is there before others are compiled.
+    const bool links = links_objects(target) && compiles;
+    for_all([&](size_t place, size_t index) {
+      if (images[index] == nullptr) {
+        const auto begin = std::chrono::steady_clock::now();
+        objects[place] = compile_object(sources[index], target);
+        seconds[place] = seconds_since(begin);
+      }
+      if (!links) finish(place, index);
     });
-    for_each_missing([&](size_t place) {
-      const size_t index = missing[place];
-      const auto begin = std::chrono::steady_clock::now();
-      std::string image = link_module(compiled[place], target);
-      images[index] = keep(names[index], std::move(image), seconds[place] + seconds_since(begin));
-    });
-    keep_to_limit();
+    if (links) for_all(finish);
+    if (compiles) keep_to_limit();
     for (const std::exception_ptr& failure : failures) {
       if (failure != nullptr) std::rethrow_exception(failure);
     }

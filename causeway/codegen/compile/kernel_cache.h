@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,10 +47,14 @@ class KernelCache {
   // Throws as compile_module() does. Thread-safe.
   KernelImage get_or_compile(const std::string& source, const Target& target);
 
+  // What is to be done with an image as soon as it is there, by the position of its source; on any thread.
+  using ImageReady = std::function<void(size_t position, const KernelImage& image)>;
+
   // Images in the order of `sources`. Misses are compiled on up to `thread_count` threads (0: as many as there are
-  // processors); equal sources are compiled once. Throws what the first failing source throws. Thread-safe.
+  // processors); equal sources are compiled once, and `ready` is called for the first of them. Throws what the first
+  // failing source throws, or `ready` for it. Thread-safe.
   std::vector<KernelImage> get_or_compile_all(std::span<const std::string> sources, const Target& target,
-                                              int thread_count = 0);
+                                              int thread_count = 0, const ImageReady& ready = {});
 
   KernelCacheStatistics statistics() const;
 
