@@ -33,10 +33,12 @@ constexpr AttentionGradientSchedule kAttentionGradient[] = {
 // Gradients of wider heads with three tiles of queries there take 7 % to 11 % less time than with two; the launch of
 // queries has as many.
 constexpr HopperAttentionGradientTile kJointGradientOf128 = {.groups = 2, .stages = 2, .own_stages = 1, .joint = true};
+constexpr HopperAttentionGradientTile kGradientOf192And128 = {.groups = 2, .stages = 4, .own_stages = 1, .wide = true};
 constexpr HopperAttentionGradientTile kGradientOf192 = {.groups = 2, .stages = 3, .own_stages = 1, .wide = true};
 constexpr HopperAttentionGradientTile kGradientOf256 = {.groups = 2, .stages = 2, .own_stages = 1, .wide = true};
 constexpr HopperAttentionSchedule kHopperAttention[] = {
     {.most_head_dim = 64,
+     .most_value_dim = 64,
      .forward = {.groups = 3, .keys = 128, .stages = 5},
      .forward_with_score = {.groups = 3, .keys = 128, .stages = 5},
      .forward_computing = {.groups = 2, .keys = 128, .stages = 5},
@@ -44,6 +46,7 @@ constexpr HopperAttentionSchedule kHopperAttention[] = {
      .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 6},
      .all_gradients = std::nullopt},
     {.most_head_dim = 112,
+     .most_value_dim = 112,
      .forward = {.groups = 3, .keys = 96, .stages = 2},
      .forward_with_score = {.groups = 3, .keys = 96, .stages = 2},
      .forward_computing = {.groups = 2, .keys = 128, .stages = 2},
@@ -51,6 +54,7 @@ constexpr HopperAttentionSchedule kHopperAttention[] = {
      .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 3},
      .all_gradients = kJointGradientOf128},
     {.most_head_dim = 128,
+     .most_value_dim = 128,
      .forward = {.groups = 3, .keys = 64, .stages = 3},
      .forward_with_score = {.groups = 3, .keys = 64, .stages = 3},
      .forward_computing = {.groups = 2, .keys = 128, .stages = 2},
@@ -58,6 +62,7 @@ constexpr HopperAttentionSchedule kHopperAttention[] = {
      .gradient_computing = HopperAttentionGradientTile{.groups = 2, .stages = 3},
      .all_gradients = kJointGradientOf128},
     {.most_head_dim = 160,
+     .most_value_dim = 160,
      .forward = {.groups = 3, .keys = 64, .stages = 3, .query_stages = 1},
      .forward_with_score = {.groups = 3, .keys = 64, .stages = 3, .query_stages = 1},
      .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
@@ -65,6 +70,15 @@ constexpr HopperAttentionSchedule kHopperAttention[] = {
      .gradient_computing = std::nullopt,
      .all_gradients = kGradientOf192},
     {.most_head_dim = 192,
+     .most_value_dim = 128,
+     .forward = {.groups = 3, .keys = 80, .stages = 3, .query_stages = 1},
+     .forward_with_score = {.groups = 3, .keys = 64, .stages = 3, .query_stages = 1},
+     .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
+     .gradient = std::nullopt,
+     .gradient_computing = std::nullopt,
+     .all_gradients = kGradientOf192And128},
+    {.most_head_dim = 192,
+     .most_value_dim = 192,
      .forward = {.groups = 2, .keys = 112, .stages = 2, .query_stages = 1},
      .forward_with_score = {.groups = 2, .keys = 112, .stages = 2, .query_stages = 1},
      .forward_computing = {.groups = 2, .keys = 64, .stages = 3, .query_stages = 1},
@@ -72,6 +86,7 @@ constexpr HopperAttentionSchedule kHopperAttention[] = {
      .gradient_computing = std::nullopt,
      .all_gradients = kGradientOf192},
     {.most_head_dim = 256,
+     .most_value_dim = 256,
      .forward = {.groups = 2, .keys = 80, .stages = 2, .query_stages = 1},
      .forward_with_score = {.groups = 2, .keys = 64, .stages = 2, .query_stages = 1},
      .forward_computing = {.groups = 2, .keys = 64, .stages = 2, .query_stages = 1},
