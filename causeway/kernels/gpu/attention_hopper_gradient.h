@@ -34,6 +34,9 @@ struct GradientTileNote {
   int32_t padding;
 };
 
+template <class P>
+constexpr int kWidest = P::kHeadDim > P::kValueDim ? P::kHeadDim : P::kValueDim;
+
 // A tile in two operands: queries and output's gradients, or keys and values.
 template <class P, int kLines>
 struct OperandPair {
@@ -471,16 +474,23 @@ CAUSEWAY_INLINE void load_columns(const float (&numbers)[kOthers], float (&own)[
   }
 }
 
+// The same where registers do not hold them beside what else a tile takes.
+template <int kOthers>
+struct ColumnsInPlace {
+  const float (&numbers)[kOthers];
+  CAUSEWAY_INLINE float operator[](int i) const { return numbers[warpgroup_column(0) + i / 2 * 8 + i % 2]; }
+};
+
 // Scores of 64 keys and a tile of queries to weights, where the gradients of scores do not depend on these: beside the
 // MMAs that give the gradients of weights. `shift`: of the thread's columns; `line`: its first key; `query`: the
 // tile's first.
-template <Modified kModified, class P, int kColumns>
-CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[2 * kColumns], const float (&shift)[kColumns], int32_t b,
-                                int32_t head, int32_t query, int32_t line, bool masked) {
+template <Modified kModified, class P, int kScores, class Columns>
+CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[kScores], const Columns& shift, int32_t b, int32_t head,
+                                int32_t query, int32_t line, bool masked) {
   int32_t column = warpgroup_column(0);
   const QueryShift<ScoreWork<P>::shifts(kModified)> shift_of(p, static_cast<float>(line - query - column), b, head);
 #pragma clang loop unroll(full)
-  for (int i = 0; i < 2 * kColumns; ++i) {
+  for (int i = 0; i < kScores; ++i) {
     const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
     scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift_of(shift[i / 4 * 2 + i % 2], slot, further),
                                                        b, head, query + other, line + 8 * slot, masked);
@@ -488,7 +498,7 @@ CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[2 * kColumns], const
     if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
   }
 #pragma clang loop unroll(full)
-  for (int i = 0; i < 2 * kColumns; ++i) scores[i] = computed_here(scores[i]);
+  for (int i = 0; i < kScores; ++i) scores[i] = computed_here(scores[i]);
 }
 // Scores to weights, gradients of weights to those of MMAs.
 template <Modified kModified, class P, int kOthers>
@@ -513,9 +523,9 @@ CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2]
 // The same by what the tile asks for: `inside`: no line is past an end; `masked`: some pairs are not seen. Weights of
 // keys past the end are finite where kAllFinite; where each key is a line of its own it does not matter, and queries
 // past the end have weights of 0 by themselves.
-template <bool kAllFinite, class P, int kColumns>
-CAUSEWAY_INLINE void weigh_key_tile(const P& p, float (&scores)[2 * kColumns], const float (&shift)[kColumns],
-                                    int32_t b, int32_t head, int32_t query, int32_t line, bool inside, bool masked) {
+template <bool kAllFinite, class P, int kScores, class Columns>
+CAUSEWAY_INLINE void weigh_key_tile(const P& p, float (&scores)[kScores], const Columns& shift, int32_t b, int32_t head,
+                                    int32_t query, int32_t line, bool inside, bool masked) {
   if ((kAllFinite || masked || ScoreWork<P>::kReadsPositions) && !inside) {
     weigh_keys<Modified::kByAll>(p, scores, shift, b, head, query, line, masked);
   } else if (masked) {
@@ -561,9 +571,10 @@ class KeyGradient : GradientGroup<P> {
     float dk[P::kHeadDim / 2], dv[P::kValueDim / 2], scores[kOthers / 2], dweights[kOthers / 2];
     uint32_t packed[kOthers / 16][4], gradients[kOthers / 16][4];
 #pragma clang loop unroll(full)
-    for (int i = 0; i < P::kHeadDim / 2; ++i) dk[i] = 0.0f;
-#pragma clang loop unroll(full)
-    for (int i = 0; i < P::kValueDim / 2; ++i) dv[i] = 0.0f;
+    for (int i = 0; i < kWidest<P> / 2; ++i) {
+      if (i < P::kHeadDim / 2) dk[i] = 0.0f;
+      if (i < P::kValueDim / 2) dv[i] = 0.0f;
+    }
 #pragma clang loop unroll(disable)
     while (this->next_tile()) {
       T* queries = shared_.others[ring_.stage].first;
@@ -632,8 +643,9 @@ class KeyGradient : GradientGroup<P> {
 template <bool kOwnAreQueries, class Group, class Shared, class P>
 CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using GroupCopier = GradientCopier<P, kOwnAreQueries, Shared>;
-  // Sums of wide heads take all registers that can be had.
-  constexpr bool kWide = P::kHeadDim > 128 || P::kValueDim > 128, kMostRegisters = kOwnAreQueries && P::kHeadDim > 192;
+  // Sums of wide heads take all registers that can be had; of the widest queries, what copying can do without.
+  constexpr bool kWide = kWidest<P> > 128;
+  constexpr bool kMostRegisters = kOwnAreQueries && P::kHeadDim > 240;
   auto& shared = *reinterpret_cast<Shared*>(shared_memory());
   if (thread_index() == 0) {
     for (int stage = 0; stage < P::kTile.own_stages; ++stage) {

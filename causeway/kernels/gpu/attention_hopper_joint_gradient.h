@@ -161,9 +161,10 @@ class JointGradient {
   CAUSEWAY_INLINE void sum_up(OperandPair<P, kLines>& own) {
     float dk[P::kHeadDim / 2], dv[P::kValueDim / 2];
 #pragma clang loop unroll(full)
-    for (int i = 0; i < P::kHeadDim / 2; ++i) dk[i] = computed_here(0.0f);
-#pragma clang loop unroll(full)
-    for (int i = 0; i < P::kValueDim / 2; ++i) dv[i] = computed_here(0.0f);
+    for (int i = 0; i < kWidest<P> / 2; ++i) {
+      if (i < P::kHeadDim / 2) dk[i] = computed_here(0.0f);
+      if (i < P::kValueDim / 2) dv[i] = computed_here(0.0f);
+    }
     add_tiles(own, dk, dv);
     // Results take the place of keys and values, which the other warpgroup's MMAs may still read.
     named_barrier(kJoin, 128 * P::kTile.groups);

@@ -148,21 +148,29 @@ class WideValueGradient : WideGradient<P> {
     // Queries past the end have weights of 0, and keys past the end are not stored.
     const bool inside = query + kOthers <= p.query_length && first_line_ + kLines <= p.key_length;
     const bool masked = this->masked();
-    float shift[kOthers / 4];
-    load_columns(shared_.statistics[ring_.stage][0], shift);
-    warpgroup_wait<0>();
-    if constexpr (kBeside) {
-      weigh_key_tile<false>(p, scores, shift, b_, note_.head, query, line, inside, masked);
+    const float (&shifts)[kOthers] = shared_.statistics[ring_.stage][0];
+    if constexpr (kBeside && P::kMaskReadsMemory) {
+      warpgroup_wait<0>();
+      weigh_key_tile<false>(p, scores, ColumnsInPlace<kOthers>{shifts}, b_, note_.head, query, line, inside, masked);
       pack<T, kOthers>(scores, weights);
       pass_on(weights);
     } else {
-      uint32_t slopes[kOthers / 16][4];
-      if (!inside || masked) {
-        differentiate<Modified::kByAll>(scores, shift, query, line, masked, weights, slopes);
+      float shift[kOthers / 4];
+      load_columns(shifts, shift);
+      warpgroup_wait<0>();
+      if constexpr (kBeside) {
+        weigh_key_tile<false>(p, scores, shift, b_, note_.head, query, line, inside, masked);
+        pack<T, kOthers>(scores, weights);
+        pass_on(weights);
       } else {
-        differentiate<Modified::kByScore>(scores, shift, query, line, false, weights, slopes);
+        uint32_t slopes[kOthers / 16][4];
+        if (!inside || masked) {
+          differentiate<Modified::kByAll>(scores, shift, query, line, masked, weights, slopes);
+        } else {
+          differentiate<Modified::kByScore>(scores, shift, query, line, false, weights, slopes);
+        }
+        pass_on(slopes);
       }
-      pass_on(slopes);
     }
   }
 
@@ -188,10 +196,10 @@ class WideValueGradient : WideGradient<P> {
 
   CAUSEWAY_INLINE void pass_on(const uint32_t (&slopes)[kOthers / 16][4]) {
     barrier_wait(&shared_.slopes_empty[passed_.stage], passed_.parity ^ 1);
+    const uint32_t thread = this->thread_of_group();
 #pragma clang loop unroll(full)
     for (int step = 0; step < kOthers / 16; ++step)
-      __builtin_memcpy(__builtin_assume_aligned(shared_.slopes[passed_.stage][step][this->thread_of_group()], 16),
-                       slopes[step], 16);
+      __builtin_memcpy(__builtin_assume_aligned(shared_.slopes[passed_.stage][step][thread], 16), slopes[step], 16);
     release(&shared_.slopes_full[passed_.stage]);
     passed_.advance();
   }
@@ -265,10 +273,10 @@ class WideKeyGradient : WideGradient<P> {
     uint32_t slopes[kOthers / 16][4];
     load_columns(shared_.statistics[ring_.stage][1], delta);
     barrier_wait(&shared_.slopes_full[passed_.stage], passed_.parity);
+    const uint32_t thread = this->thread_of_group();
 #pragma clang loop unroll(full)
     for (int step = 0; step < kOthers / 16; ++step)
-      __builtin_memcpy(slopes[step],
-                       __builtin_assume_aligned(shared_.slopes[passed_.stage][step][this->thread_of_group()], 16), 16);
+      __builtin_memcpy(slopes[step], __builtin_assume_aligned(shared_.slopes[passed_.stage][step][thread], 16), 16);
     warpgroup_wait<0>();
     release(&shared_.slopes_empty[passed_.stage]);
     passed_.advance();
