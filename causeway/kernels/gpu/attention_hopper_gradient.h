@@ -64,8 +64,8 @@ struct GradientShared {
 };
 
 // Queries and output's gradients, keys and values, into their tiles. Shared::kInOrder: blocks wait for earlier ones.
-// kApart: of others, values have one stage of their own beside the ring of keys. kPassesOn:
-// one warpgroup that multiplies passes slopes on to the other one.
+// kApart: of others, values have one stage of their own beside the ring of keys. kPassesOn: one warpgroup that
+// multiplies passes slopes on to the other one.
 template <class P, bool kOwnAreQueries, class Shared = GradientShared<P>>
 class GradientCopier : Copier<P> {
   using Base = Copier<P>;
