@@ -21,7 +21,6 @@ namespace {
 using Rows = std::vector<std::vector<double>>;
 
 constexpr std::array<int64_t, 6> kDocumentSixteenths = {5, 3, 4, 1, 2, 1};
-constexpr double kBackward = 2.5;  // times the forward pass
 // Of soft-capped scores: so low that random ones are changed by it, and a check sees whether they were.
 constexpr double kScoreCap = 2;
 
@@ -77,22 +76,24 @@ void check_heads(const AttentionCase& c, const std::string& where) {
 
 AttentionCase parse_attention_shape(const std::string& text) {
   AttentionCase c;
-  const std::array<int64_t*, 5> sizes = {&c.batch, &c.heads, &c.key_heads, &c.length, &c.head_dim};
+  const std::array<int64_t*, 6> sizes = {&c.batch, &c.heads, &c.key_heads, &c.length, &c.head_dim, &c.value_dim};
   const char* at = text.data();
   const char* const end = text.data() + text.size();
-  bool good = true;
-  for (size_t i = 0; i < sizes.size() && good; ++i) {
+  bool good = true, more = true;
+  for (size_t i = 0; i < sizes.size() && good && more; ++i) {
     const auto [next, error] = std::from_chars(at, end, *sizes[i]);
     good = error == std::errc() && *sizes[i] > 0 && *sizes[i] <= (int64_t{1} << 24);
     at = next;
-    if (good && i + 1 < sizes.size()) {
+    more = i < 4 || at != end;
+    if (good && i + 1 < sizes.size() && more) {
       good = at != end && (*at == 'x' || *at == ',');
       if (good) ++at;
     }
   }
   if (!good || at != end)
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not a shape of attention", text), "--shape",
-                "Give batch, query heads, key heads, sequence length and head dimension, for example 4x32x8x4096x128.");
+                "Give batch, query heads, key heads, sequence length and head dimension, for example 4x32x8x4096x128, "
+                "and that of values where it is another one, as 2x16x16x4096x192x128.");
   check_heads(c, "--shape " + text);
   return c;
 }
@@ -138,26 +139,26 @@ Tensor make_extra(const AttentionCase& c) {
   return Tensor::from_values(values, {c.heads});
 }
 
-// One row of [B, T, heads, D].
-std::vector<double> read_row(Device& device, const void* memory, const AttentionCase& c, int64_t heads, int64_t batch,
-                             int64_t position, int64_t head) {
-  const auto row_bytes = static_cast<size_t>(c.head_dim) * size_bytes(c.dtype);
+// One row of [B, T, heads, width].
+std::vector<double> read_row(Device& device, const void* memory, const AttentionCase& c, int64_t heads, int64_t width,
+                             int64_t batch, int64_t position, int64_t head) {
+  const auto row_bytes = static_cast<size_t>(width) * size_bytes(c.dtype);
   std::vector<std::byte> bytes(row_bytes);
   const auto row = static_cast<size_t>((batch * c.length + position) * heads + head);
   device.copy_to_host(bytes.data(), static_cast<const std::byte*>(memory) + row * row_bytes, row_bytes);
-  std::vector<double> values(static_cast<size_t>(c.head_dim));
+  std::vector<double> values(static_cast<size_t>(width));
   for (size_t d = 0; d < values.size(); ++d) values[d] = read_element(c.dtype, bytes.data(), d);
   return values;
 }
 
-// Neighbouring heads of one sequence of [B, T, heads, D]: for each, T rows of D.
-std::vector<Rows> read_heads(Device& device, const void* memory, const AttentionCase& c, int64_t heads, int64_t batch,
-                             int64_t first, int64_t count) {
-  const auto row_elements = static_cast<size_t>(heads * c.head_dim);
+// Neighbouring heads of one sequence of [B, T, heads, width]: for each, T rows of them.
+std::vector<Rows> read_heads(Device& device, const void* memory, const AttentionCase& c, int64_t heads, int64_t width,
+                             int64_t batch, int64_t first, int64_t count) {
+  const auto row_elements = static_cast<size_t>(heads * width);
   std::vector<std::byte> bytes(static_cast<size_t>(c.length) * row_elements * size_bytes(c.dtype));
   device.copy_to_host(bytes.data(), static_cast<const std::byte*>(memory) + static_cast<size_t>(batch) * bytes.size(),
                       bytes.size());
-  const auto length = static_cast<size_t>(c.length), head_dim = static_cast<size_t>(c.head_dim);
+  const auto length = static_cast<size_t>(c.length), head_dim = static_cast<size_t>(width);
   std::vector<Rows> result(static_cast<size_t>(count), Rows(length, std::vector<double>(head_dim)));
   for (size_t i = 0; i < result.size(); ++i)
     for (size_t t = 0; t < length; ++t)
@@ -191,10 +192,11 @@ class AttentionReference {
         batch_(c.batch - 1),
         key_head_(c.key_heads - 1),
         group_(c.heads / c.key_heads),
-        k_(read_heads(device, buffers.k, c, c.key_heads, batch_, key_head_, 1)[0]),
-        v_(read_heads(device, buffers.v, c, c.key_heads, batch_, key_head_, 1)[0]),
-        q_(read_heads(device, buffers.q, c, c.heads, batch_, first_head(), group_)) {
-    if (c.backward) dout_ = read_heads(device, buffers.dout, c, c.heads, batch_, first_head(), group_);
+        k_(read_heads(device, buffers.k, c, c.key_heads, c.head_dim, batch_, key_head_, 1)[0]),
+        v_(read_heads(device, buffers.v, c, c.key_heads, c.width_of_values(), batch_, key_head_, 1)[0]),
+        q_(read_heads(device, buffers.q, c, c.heads, c.head_dim, batch_, first_head(), group_)) {
+    if (c.backward)
+      dout_ = read_heads(device, buffers.dout, c, c.heads, c.width_of_values(), batch_, first_head(), group_);
     // In the first and the last head of the group.
     for (const int64_t query : {c.length / 4, 2 * c.length / 5, 7 * c.length / 10, c.length - 1})
       for (const int64_t head : {int64_t{0}, group_ - 1}) add_row(head, query);
@@ -202,22 +204,24 @@ class AttentionReference {
 
   // Raises `worst` to the largest error in rows of the results, as a share of what is allowed.
   void check_rows(const AttentionBuffers& buffers, double& worst) const {
-    const auto read = [&](const void* memory, const Row& row) {
-      return read_row(device_, memory, case_, case_.heads, batch_, static_cast<int64_t>(row.query),
+    const auto read = [&](const void* memory, const Row& row, int64_t width) {
+      return read_row(device_, memory, case_, case_.heads, width, batch_, static_cast<int64_t>(row.query),
                       first_head() + static_cast<int64_t>(row.head));
     };
     for (const Row& row : rows_) {
-      note(distance(read(buffers.out, row), row.out), norm(row.out), worst);
-      if (case_.backward) note(distance(read(buffers.dq, row), row.dq), row.dq_scale, worst);
+      note(distance(read(buffers.out, row, case_.width_of_values()), row.out), norm(row.out), worst);
+      if (case_.backward) note(distance(read(buffers.dq, row, case_.head_dim), row.dq), row.dq_scale, worst);
     }
   }
 
   // The same for the sums over all keys, which take reading whole heads.
   void check_sums(const AttentionBuffers& buffers, double& worst) const {
     if (!case_.backward) return;
-    const std::vector<Rows> dq = read_heads(device_, buffers.dq, case_, case_.heads, batch_, first_head(), group_);
-    const Rows dk = read_heads(device_, buffers.dk, case_, case_.key_heads, batch_, key_head_, 1)[0];
-    const Rows dv = read_heads(device_, buffers.dv, case_, case_.key_heads, batch_, key_head_, 1)[0];
+    const std::vector<Rows> dq =
+        read_heads(device_, buffers.dq, case_, case_.heads, case_.head_dim, batch_, first_head(), group_);
+    const Rows dk = read_heads(device_, buffers.dk, case_, case_.key_heads, case_.head_dim, batch_, key_head_, 1)[0];
+    const Rows dv =
+        read_heads(device_, buffers.dv, case_, case_.key_heads, case_.width_of_values(), batch_, key_head_, 1)[0];
     std::vector<double> of_dv(v_[0].size(), 0), of_dout(v_[0].size(), 0);
     double of_k = 0, of_q = 0, squares = 0;
     for (size_t t = 0; t < dk.size(); ++t) {
@@ -274,10 +278,10 @@ class AttentionReference {
       largest = std::max(largest, share[j]);
     }
     for (double& x : share) sum += x = std::exp(x - largest);
-    row.out.assign(q.size(), 0);
+    row.out.assign(v_[0].size(), 0);
     for (size_t j = 0; j < share.size(); ++j) {
       share[j] /= sum;
-      for (size_t d = 0; d < q.size(); ++d) row.out[d] += share[j] * v_[j][d];
+      for (size_t d = 0; d < row.out.size(); ++d) row.out[d] += share[j] * v_[j][d];
     }
     if (case_.backward) {
       const std::vector<double>& dout = dout_[row.head][row.query];
@@ -309,13 +313,18 @@ class AttentionReference {
 }  // namespace
 
 std::string AttentionCase::group() const {
-  return fmt::format("head dimension {}, {}", head_dim, backward ? "forward and backward" : "forward");
+  return fmt::format("head dimension {}, {}", widths(), backward ? "forward and backward" : "forward");
 }
 
 std::string AttentionCase::workload() const {
   return fmt::format("{}{} {}x{}, {}/{} heads of {}, {}", pattern_name(pattern),
                      pattern == AttentionPattern::kSlidingWindow ? fmt::format(" {}", window) : "", batch, length,
-                     heads, key_heads, head_dim, backward ? "both" : "forward");
+                     heads, key_heads, widths(), backward ? "both" : "forward");
+}
+
+std::string AttentionCase::widths() const {
+  const bool same = width_of_values() == head_dim;
+  return same ? fmt::format("{}", head_dim) : fmt::format("{} and {} for values", head_dim, value_dim);
 }
 
 bool attends(const AttentionCase& c, int64_t query, int64_t key) {
@@ -347,9 +356,10 @@ double mask_density(const AttentionCase& c) {
 }
 
 double attention_flops(const AttentionCase& c) {
-  const double forward = 4.0 * static_cast<double>(c.batch * c.heads * c.head_dim) * static_cast<double>(c.length) *
-                         static_cast<double>(c.length) * mask_density(c);
-  return c.backward ? (1 + kBackward) * forward : forward;
+  const auto head_dim = static_cast<double>(c.head_dim), value_dim = static_cast<double>(c.width_of_values());
+  const double of_pair = c.backward ? 2 * (4 * head_dim + 3 * value_dim) : 2 * (head_dim + value_dim);
+  return of_pair * static_cast<double>(c.batch * c.heads) * static_cast<double>(c.length) *
+         static_cast<double>(c.length) * mask_density(c);
 }
 
 std::vector<AttentionCase> standard_attention_cases(bool is_gpu, DType dtype, int64_t memory_bytes) {
@@ -428,10 +438,12 @@ AttentionProvider causeway_attention() {
   return {"Causeway", [](const AttentionCase& c, const AttentionBuffers& buffers) -> TimedWork {
             const TensorType queries = {c.dtype, {Dim(c.batch), Dim(c.length), Dim(c.heads), Dim(c.head_dim)}};
             const TensorType keys = {c.dtype, {Dim(c.batch), Dim(c.length), Dim(c.key_heads), Dim(c.head_dim)}};
-            std::vector<StepArgument> types = {queries, keys, keys};
+            const Dim value_dim(c.width_of_values());
+            const TensorType values = {c.dtype, {Dim(c.batch), Dim(c.length), Dim(c.key_heads), value_dim}};
+            std::vector<StepArgument> types = {queries, keys, values};
             std::vector<void*> inputs = {buffers.q, buffers.k, buffers.v}, outputs = {buffers.out};
             if (c.backward) {
-              types.push_back(queries);
+              types.push_back(TensorType{c.dtype, {Dim(c.batch), Dim(c.length), Dim(c.heads), value_dim}});
               inputs.push_back(buffers.dout);
               outputs.insert(outputs.end(), {buffers.dq, buffers.dk, buffers.dv});
             }
@@ -476,8 +488,16 @@ Measurement describe_attention(const AttentionCase& c, const AttentionSettings& 
     m.peak_source = peak->source;
   }
   m.details["inputs"] = describe_inputs(settings.inputs);
-  m.details["FLOP formula"] = c.backward ? "3.5 x 4 B H T T D density: forward 4 B H T T D density, backward 2.5 x that"
-                                         : "4 B H T T D density (with backward 2.5 x that more)";
+  if (c.width_of_values() == c.head_dim) {
+    m.details["FLOP formula"] = c.backward
+                                    ? "3.5 x 4 B H T T D density: forward 4 B H T T D density, backward 2.5 x that"
+                                    : "4 B H T T D density (with backward 2.5 x that more)";
+  } else {
+    m.details["FLOP formula"] =
+        c.backward
+            ? "2 B H T T (4 D + 3 V) density: forward 2 B H T T (D + V) density, backward 2 B H T T (3 D + 2 V) density"
+            : "2 B H T T (D + V) density (with backward 2 B H T T (3 D + 2 V) density more)";
+  }
   m.details["density"] = fmt::format("{:.6f} of all pairs of query and key", mask_density(c));
   if (c.pattern == AttentionPattern::kDocument)
     m.details["documents"] = "5, 3, 4, 1, 2 and 1 sixteenths of a sequence, causal within each";
@@ -492,15 +512,15 @@ std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
                                        std::vector<std::string>& skipped) {
   CAUSEWAY_CHECK(&device == &Context::current()->device());
   check_heads(c, "bench attention");
-  const auto operand = [&](int64_t heads, int64_t seed) {
-    return draw_inputs({c.batch, c.length, heads, c.head_dim}, c.dtype, settings.inputs, seed);
+  const auto operand = [&](int64_t heads, int64_t width, int64_t seed) {
+    return draw_inputs({c.batch, c.length, heads, width}, c.dtype, settings.inputs, seed);
   };
   Tensor q, k, v, dout, extra;
   try {
-    q = operand(c.heads, 1);
-    k = operand(c.key_heads, 2);
-    v = operand(c.key_heads, 3);
-    if (c.backward) dout = operand(c.heads, 4);
+    q = operand(c.heads, c.head_dim, 1);
+    k = operand(c.key_heads, c.head_dim, 2);
+    v = operand(c.key_heads, c.width_of_values(), 3);
+    if (c.backward) dout = operand(c.heads, c.width_of_values(), 4);
     if (has_extra(c)) extra = make_extra(c);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
@@ -523,16 +543,16 @@ std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
   for (const AttentionProvider& provider : providers) {
     AttentionBuffers buffers = inputs;
     try {
-      const size_t of_queries = q.buffer().bytes, of_keys = k.buffer().bytes;
+      const size_t of_queries = q.buffer().bytes, of_keys = k.buffer().bytes, of_values = v.buffer().bytes;
       const auto allocate = [&](size_t bytes) {
         memory.push_back(device.allocate(bytes, true));
         return memory.back().data();
       };
-      buffers.out = allocate(of_queries);
+      buffers.out = allocate(of_queries / static_cast<size_t>(c.head_dim) * static_cast<size_t>(c.width_of_values()));
       if (c.backward) {
         buffers.dq = allocate(of_queries);
         buffers.dk = allocate(of_keys);
-        buffers.dv = allocate(of_keys);
+        buffers.dv = allocate(of_values);
       }
       work.push_back(provider.prepare(c, buffers));
     } catch (const Error& error) {

@@ -19,12 +19,15 @@ enum class AttentionPattern { kCausal, kFull, kSlidingWindow, kDocument, kAlibi,
 struct AttentionCase {
   AttentionPattern pattern = AttentionPattern::kCausal;
   int64_t batch = 1, length = 4096, heads = 32, key_heads = 8, head_dim = 128;
+  int64_t value_dim = 0;  // of values and outputs; 0: as wide as queries and keys
   bool backward = false;  // forward and backward, else forward alone
   DType dtype = DType::kBF16;
   int64_t window = 1024;  // kSlidingWindow: keys seen, the query's own among them
 
   std::string group() const;     // "head dimension 128, forward"
   std::string workload() const;  // "causal 4x4096, 32/8 heads of 128, forward"
+  std::string widths() const;    // "128", "192 and 128 for values"
+  int64_t width_of_values() const { return value_dim == 0 ? head_dim : value_dim; }
 };
 
 // Whether the query sees the key. Causal but for kFull; kDocument also within documents of 5, 3, 4, 1, 2 and 1
@@ -33,7 +36,8 @@ struct AttentionCase {
 bool attends(const AttentionCase& attention, int64_t query, int64_t key);
 // Of all pairs of query and key, the share that is seen. Counted by formula, exact.
 double mask_density(const AttentionCase& attention);
-// 4 B H T T D density forward; 3.5 times that with the backward pass (2.5 times for five GEMMs instead of two).
+// 2 B H T T (D + V) density forward, of two GEMMs, with V of values; with the backward pass 2 B H T T (3 D + 2 V)
+// density more, of five.
 double attention_flops(const AttentionCase& attention);
 
 // Every pattern, forward and with backward, head dimensions 64 and 128, four query heads to a key head; on a GPU 16,384
@@ -44,7 +48,8 @@ std::vector<AttentionCase> standard_attention_cases(bool is_gpu, DType dtype, in
 struct AttentionChoice {
   std::vector<std::string> patterns;    // "causal", "full", "window", "document", "alibi", "softcap"
   std::vector<std::string> directions;  // "forward", "backward" (with the forward pass that it needs)
-  // "4x32x8x4096x128": batch, query heads, key heads, sequence length, head dimension; empty: the standard ones.
+  // "4x32x8x4096x128": batch, query heads, key heads, sequence length, head dimension, and after that, of values, where
+  // it is another one; empty: the standard ones.
   std::vector<std::string> shapes;
   std::optional<int64_t> window;  // of the windowed pattern; without it 1,024 keys, of short sequences a quarter
 };
@@ -54,8 +59,9 @@ struct AttentionChoice {
 std::vector<AttentionCase> choose_attention_cases(const AttentionChoice& choice, bool is_gpu, DType dtype,
                                                   int64_t memory_bytes);
 
-// Device pointers. q, dout, out, dq [B, T, H, D]; k, v, dk, dv [B, T, K, D]; gradients are null without backward.
-// `extra`: i32 [B, T], the document of each position, for kDocument; f32 [H], the heads' slopes, for kAlibi; else null.
+// Device pointers. q, dq [B, T, H, D]; dout, out [B, T, H, V]; k, dk [B, T, K, D]; v, dv [B, T, K, V]; gradients are
+// null without backward. `extra`: i32 [B, T], the document of each position, for kDocument; f32 [H], the heads' slopes,
+// for kAlibi; else null.
 struct AttentionBuffers {
   void *q = nullptr, *k = nullptr, *v = nullptr, *dout = nullptr, *extra = nullptr;
   void *out = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;

@@ -512,8 +512,10 @@ void add_bench_command(CLI::App& program) {
       ->add_option("--pattern", options->attention.patterns,
                    "causal, full, window, document, alibi, softcap; all without it")
       ->delimiter(',');
-  attention->add_option("--shape", options->attention.shapes,
-                        "batch x query heads x key heads x length x head dimension; several may be given");
+  attention->add_option(
+      "--shape", options->attention.shapes,
+      "batch x query heads x key heads x length x head dimension (x that of values, where it is another one); "
+      "several may be given");
   attention->add_option("--window", options->attention.window, "Keys that the pattern window sees");
   attention
       ->add_option("--direction", options->attention.directions,

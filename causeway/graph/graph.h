@@ -133,9 +133,9 @@ int64_t preferred_attention_block();
 // What attention computes: for batch b, query head h, query position i and key position j,
 //   s = score(b, h, i, j, scale * q[b,i,h,:] . k[b,j,h/group,:])    where mask(b, h, i, j), else -infinity
 //   out[b,i,h,:] = sum_j softmax_j(s) v[b,j,h/group,:],   lse[b,h,i] = log sum_j exp(s)   (out 0, lse -inf when empty)
-// attention           inputs q [B,T,H,D], k, v [B,S,Hk,D], block map when has_block_map, captured tensors...;
-//                     outputs out [B,T,H,D] of q's dtype, lse f32 [B,H,T]
-// attention_gradient  inputs q, k, v, dout [B,T,H,D], lse, delta f32 [B,H,T] (sum_d out*dout, minus the gradient of
+// attention           inputs q [B,T,H,D], k [B,S,Hk,D], v [B,S,Hk,V], block map when has_block_map, captured
+//                     tensors...; outputs out [B,T,H,V] of q's dtype, lse f32 [B,H,T]
+// attention_gradient  inputs q, k, v, dout [B,T,H,V], lse, delta f32 [B,H,T] (sum_d out*dout, minus the gradient of
 //                     lse), block map when has_block_map, captured...; outputs dq, dk, dv, types of q, k, v
 // attention_block_map inputs captured...; output u8 [B or 1, H or 1, ceil(T/block_q), ceil(S/block_k)] given by
 //                     attributes.shape = {B, H, T, S}: 0 no pair in the block attends, 2 all do, 1 some do. The batch

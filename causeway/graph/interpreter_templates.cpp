@@ -86,6 +86,7 @@ class Attention {
         queries(evaluation.input(0).shape[1]),
         heads(evaluation.input(0).shape[2]),
         dim(evaluation.input(0).shape[3]),
+        value_dim(evaluation.input(2).shape[3]),
         keys(evaluation.input(1).shape[1]),
         key_heads(evaluation.input(1).shape[2]) {
     if (spec_.score != nullptr) score_.emplace(*spec_.score, captured_, evaluation);
@@ -93,23 +94,24 @@ class Attention {
     if (spec_.mask != nullptr) mask_.emplace(*spec_.mask, captured_, evaluation);
   }
 
-  int64_t query_row(int64_t b, int64_t i, int64_t h) const { return ((b * queries + i) * heads + h) * dim; }
-  int64_t key_row(int64_t b, int64_t j, int64_t h) const {
-    return ((b * keys + j) * key_heads + h / (heads / key_heads)) * dim;
-  }
+  // Where rows begin that are as wide as queries and keys, or as values and outputs.
+  int64_t query_row(int64_t b, int64_t i, int64_t h) const { return query_number(b, i, h) * dim; }
+  int64_t out_row(int64_t b, int64_t i, int64_t h) const { return query_number(b, i, h) * value_dim; }
+  int64_t key_row(int64_t b, int64_t j, int64_t h) const { return key_number(b, j, h) * dim; }
+  int64_t value_row(int64_t b, int64_t j, int64_t h) const { return key_number(b, j, h) * value_dim; }
   int64_t statistic(int64_t b, int64_t h, int64_t i) const { return (b * heads + h) * queries + i; }
 
-  double dot(size_t left, int64_t left_row, size_t right, int64_t right_row) const {
+  double dot(size_t left, int64_t left_row, size_t right, int64_t right_row, int64_t width) const {
     const double* a = evaluation_.input(left).values.data() + left_row;
     const double* b = evaluation_.input(right).values.data() + right_row;
     double sum = 0;
-    for (int64_t d = 0; d < dim; ++d) sum += a[d] * b[d];
+    for (int64_t d = 0; d < width; ++d) sum += a[d] * b[d];
     return sum;
   }
 
   // scale * q . k
   double raw_score(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    const double raw = spec_.scale * dot(0, query_row(b, i, h), 1, key_row(b, j, h));
+    const double raw = spec_.scale * dot(0, query_row(b, i, h), 1, key_row(b, j, h), dim);
     return evaluation_.rounding == Rounding::kRounded ? round_to_dtype(DType::kF32, raw) : raw;
   }
   // The score after the score function and the mask.
@@ -123,13 +125,18 @@ class Attention {
   double scale() const { return spec_.scale; }
 
  private:
+  int64_t query_number(int64_t b, int64_t i, int64_t h) const { return (b * queries + i) * heads + h; }
+  int64_t key_number(int64_t b, int64_t j, int64_t h) const {
+    return (b * keys + j) * key_heads + h / (heads / key_heads);
+  }
+
   const NodeEvaluation& evaluation_;
   const AttentionSpec& spec_;
   std::span<const HostTensor* const> captured_;
   std::optional<PositionFunction> score_, score_gradient_, mask_;
 
  public:
-  const int64_t batch, queries, heads, dim, keys, key_heads;
+  const int64_t batch, queries, heads, dim, value_dim, keys, key_heads;
 };
 
 void evaluate_forward(const NodeEvaluation& evaluation) {
@@ -151,12 +158,12 @@ void evaluate_forward(const NodeEvaluation& evaluation) {
         double total = 0;
         for (const double score : scores) total += std::exp(score - largest);
         row_lse = largest + std::log(total);
-        double* row = out.values.data() + attention.query_row(b, i, h);
+        double* row = out.values.data() + attention.out_row(b, i, h);
         for (int64_t j = 0; j < attention.keys; ++j) {
           const double weight = std::exp(scores[static_cast<size_t>(j)] - largest) / total;
-          const double* v = evaluation.input(2).values.data() + attention.key_row(b, j, h);
+          const double* v = evaluation.input(2).values.data() + attention.value_row(b, j, h);
           if (weight == 0) continue;
-          for (int64_t d = 0; d < attention.dim; ++d) row[d] += weight * v[d];
+          for (int64_t d = 0; d < attention.value_dim; ++d) row[d] += weight * v[d];
         }
       }
 }
@@ -175,17 +182,17 @@ void evaluate_gradient(const NodeEvaluation& evaluation) {
       for (int64_t i = 0; i < attention.queries; ++i) {
         const auto statistic = static_cast<size_t>(attention.statistic(b, h, i));
         const double lse = evaluation.input(4).values[statistic], delta = evaluation.input(5).values[statistic];
-        const int64_t query = attention.query_row(b, i, h);
+        const int64_t query = attention.query_row(b, i, h), out = attention.out_row(b, i, h);
         for (int64_t j = 0; j < attention.keys; ++j) {
           const double raw = attention.raw_score(b, h, i, j);
           const double score = attention.score(b, h, i, j, raw);
           if (score == -kInfinity) continue;
-          const int64_t key = attention.key_row(b, j, h);
+          const int64_t key = attention.key_row(b, j, h), value = attention.value_row(b, j, h);
           const double weight = std::exp(score - lse);
-          const double dscore = weight * (attention.dot(3, query, 2, key) - delta);
+          const double dscore = weight * (attention.dot(3, out, 2, value, attention.value_dim) - delta);
           const double draw = attention.scale() * dscore * attention.score_gradient(b, h, i, j, raw);
+          for (int64_t d = 0; d < attention.value_dim; ++d) dv[value + d] += weight * dout[out + d];
           for (int64_t d = 0; d < attention.dim; ++d) {
-            dv[key + d] += weight * dout[query + d];
             dq[query + d] += draw * k[key + d];
             dk[key + d] += draw * q[query + d];
           }

@@ -381,10 +381,12 @@ class Rule {
     require(inputs_.size() >= captured, fmt::format("takes at least {} inputs", captured));
     for (size_t i = 0; i < (backward ? 4u : 3u); ++i)
       require(shape(i).size() == 4 && is_float(dtype(i)), "takes float tensors of rank 4");
-    const Shape &q = shape(0), &k = shape(1);
-    require(inputs_[1] == inputs_[2], "takes keys and values of one type and shape");
+    const Shape &q = shape(0), &k = shape(1), &v = shape(2);
+    require(dtype(1) == dtype(2) && Shape(k.begin(), k.end() - 1) == Shape(v.begin(), v.end() - 1),
+            "takes keys and values of one type, batch size, length and head count");
     require(q[0] == k[0] && q[3] == k[3], "takes queries and keys of one batch size and head dimension");
-    require(q[2].is_constant() && k[2].is_constant() && q[3].is_constant(), "takes constant head counts and dimension");
+    require(q[2].is_constant() && k[2].is_constant() && q[3].is_constant() && v[3].is_constant(),
+            "takes constant head counts and dimensions");
     require(k[2].constant() >= 1 && q[2].constant() % k[2].constant() == 0,
             fmt::format("takes a number of query heads ({}) that the number of key heads ({}) divides", q[2].text(),
                         k[2].text()));
@@ -394,11 +396,12 @@ class Rule {
     check_function(spec.score, "score", true, DType::kF32, captured);
     check_function(spec.mask, "mask", false, DType::kBool, captured);
     const TensorType statistics{DType::kF32, {q[0], q[2], q[1]}};
-    if (!backward) return {inputs_[0], statistics};
+    const TensorType result{dtype(0), {q[0], q[1], q[2], v[3]}};
+    if (!backward) return {result, statistics};
     check_function(spec.score_gradient, "score gradient", true, DType::kF32, captured);
     require((spec.score == nullptr) == (spec.score_gradient == nullptr), "takes a score with its gradient");
-    require(shape(3) == q && inputs_[4] == statistics && inputs_[5] == statistics,
-            "takes dout shaped as q, and lse and delta as f32 [B, H, T]");
+    require(shape(3) == result.shape && inputs_[4] == statistics && inputs_[5] == statistics,
+            "takes dout shaped as the output, and lse and delta as f32 [B, H, T]");
     return {inputs_[0], inputs_[1], inputs_[2]};
   }
 

@@ -43,8 +43,7 @@ constexpr int64_t attention_operand_width(int64_t head_dim) { return attention_r
 
 // Offsets into the forward kernel's scratch. `operand_bytes`: of one packed element, 2 or 4.
 struct AttentionForwardLayout {
-  int64_t panel;    // size of one packed block of keys (or of values)
-  int64_t keys;     // one panel for each key block, or a single one
+  int64_t keys;     // one packed block for each block of keys, or a single one
   int64_t values;   // likewise
   int64_t packed;   // a byte for each key block: whether its panels hold it
   int64_t queries;  // [rows][operand width] packed
@@ -54,18 +53,18 @@ struct AttentionForwardLayout {
   int64_t bytes;
 };
 
-constexpr AttentionForwardLayout attention_forward_layout(int64_t head_dim, int64_t block_q, int64_t block_k,
-                                                          int64_t key_length, int64_t operand_bytes, bool single_pass) {
+constexpr AttentionForwardLayout attention_forward_layout(int64_t head_dim, int64_t value_dim, int64_t block_q,
+                                                          int64_t block_k, int64_t key_length, int64_t operand_bytes,
+                                                          bool single_pass) {
   int64_t key_blocks = attention_block_count(key_length, block_k);
   int64_t panels = single_pass ? 1 : key_blocks;
   AttentionForwardLayout layout{};
-  layout.panel = attention_lane_width(head_dim) * block_k * operand_bytes;
   layout.keys = 0;
-  layout.values = layout.keys + layout.panel * panels;
-  layout.packed = layout.values + layout.panel * panels;
+  layout.values = layout.keys + attention_lane_width(head_dim) * block_k * operand_bytes * panels;
+  layout.packed = layout.values + attention_lane_width(value_dim) * block_k * operand_bytes * panels;
   layout.queries = layout.packed + attention_round_up(key_blocks, 64);
   layout.output = layout.queries + block_q * attention_operand_width(head_dim) * operand_bytes;
-  layout.sum = layout.output + block_q * attention_lane_width(head_dim) * 4;
+  layout.sum = layout.output + block_q * attention_lane_width(value_dim) * 4;
   layout.maximum = layout.sum + block_q * 64;
   layout.bytes = layout.maximum + block_q / kAttentionStripRows * 64;
   return layout;
@@ -73,10 +72,9 @@ constexpr AttentionForwardLayout attention_forward_layout(int64_t head_dim, int6
 
 // Offsets into the backward kernel's scratch.
 struct AttentionBackwardLayout {
-  int64_t panel;           // size of one packed block of keys (or of values)
-  int64_t keys;            // panels [dim][key]: the right operand of q k^T
-  int64_t values;          // panels [dim][key]: the right operand of dout v^T
-  int64_t key_rows;        // panels [key][dim]: the right operand of dscore k
+  int64_t keys;            // blocks [dim][key]: the right operand of q k^T
+  int64_t values;          // blocks [dim][key]: the right operand of dout v^T
+  int64_t key_rows;        // blocks [key][dim]: the right operand of dscore k
   int64_t packed;          // a byte for each key block: whether its panels hold it
   int64_t key_gradient;    // [keys][lane width] float; of each block [lane width][keys] by matrix registers
   int64_t value_gradient;  // likewise
@@ -91,26 +89,27 @@ struct AttentionBackwardLayout {
   int64_t bytes;
 };
 
-constexpr AttentionBackwardLayout attention_backward_layout(int64_t head_dim, int64_t block_q, int64_t block_k,
-                                                            int64_t key_length, int64_t operand_bytes) {
+constexpr AttentionBackwardLayout attention_backward_layout(int64_t head_dim, int64_t value_dim, int64_t block_q,
+                                                            int64_t block_k, int64_t key_length,
+                                                            int64_t operand_bytes) {
   int64_t key_blocks = attention_block_count(key_length, block_k);
-  int64_t lane_width = attention_lane_width(head_dim);
+  int64_t lane_width = attention_lane_width(head_dim), value_width = attention_lane_width(value_dim);
   int64_t left = block_q * attention_operand_width(head_dim) * operand_bytes;
-  int64_t right = block_q * lane_width * operand_bytes;
+  int64_t value_left = block_q * attention_operand_width(value_dim) * operand_bytes;
+  int64_t keys = key_blocks * block_k;
   int64_t tile = attention_round_up(block_q * block_k * operand_bytes, 64);
   AttentionBackwardLayout layout{};
-  layout.panel = lane_width * block_k * operand_bytes;
   layout.keys = 0;
-  layout.values = layout.keys + layout.panel * key_blocks;
-  layout.key_rows = layout.values + layout.panel * key_blocks;
-  layout.packed = layout.key_rows + layout.panel * key_blocks;
+  layout.values = layout.keys + lane_width * keys * operand_bytes;
+  layout.key_rows = layout.values + value_width * keys * operand_bytes;
+  layout.packed = layout.key_rows + lane_width * keys * operand_bytes;
   layout.key_gradient = layout.packed + attention_round_up(key_blocks, 64);
-  layout.value_gradient = layout.key_gradient + key_blocks * block_k * lane_width * 4;
-  layout.queries = layout.value_gradient + key_blocks * block_k * lane_width * 4;
+  layout.value_gradient = layout.key_gradient + keys * lane_width * 4;
+  layout.queries = layout.value_gradient + keys * value_width * 4;
   layout.query_rows = layout.queries + left;
-  layout.out_gradients = layout.query_rows + right;
-  layout.out_gradient_rows = layout.out_gradients + left;
-  layout.query_gradient = layout.out_gradient_rows + right;
+  layout.out_gradients = layout.query_rows + block_q * lane_width * operand_bytes;
+  layout.out_gradient_rows = layout.out_gradients + value_left;
+  layout.query_gradient = layout.out_gradient_rows + block_q * value_width * operand_bytes;
   layout.weights = layout.query_gradient + block_q * lane_width * 4;
   layout.score_gradients = layout.weights + tile;
   layout.row_terms = layout.score_gradients + tile;

@@ -43,8 +43,9 @@ class FlopCounter {
       case Op::kAttention:
       case Op::kAttentionGradient: {
         const double pairs = attended(node);
-        const double head_dim = size(graph_.shape(node.inputs[0])[3]);
-        add(node, node.backward, (node.op == Op::kAttention ? 4 : 10) * pairs * head_dim);
+        add(node, node.backward,
+            pairs * attention_flops_of_pair(node.op, size(graph_.shape(node.inputs[0])[3]),
+                                            size(graph_.shape(node.inputs[2])[3])));
         break;
       }
       case Op::kLinearCrossEntropy: {
@@ -105,6 +106,10 @@ void FlopCount::share_out(std::map<std::string, double> parts) {
 std::string density_text(const FlopCount& count) {
   return fmt::format("{}{}{:.4g} of all pairs{}", count.at_most ? "at most " : "", count.sampled ? "about " : "",
                      count.density(), count.at_most ? " (data decides)" : "");
+}
+
+double attention_flops_of_pair(Op op, double head_dim, double value_dim) {
+  return op == Op::kAttention ? 2 * (head_dim + value_dim) : 2 * (3 * head_dim + 2 * value_dim);
 }
 
 FlopCount count_flops(const Graph& graph, const SymbolBindings& bindings) {

@@ -2,8 +2,9 @@
 // model FLOPs utilization.
 //
 //   dot                    2 m n k for each batch element
-//   attention              4 pairs D: q.k and p.v, over the attended (query, key) pairs of all batch elements and heads
-//   attention_gradient     10 pairs D: q.k again, dp, dv, dq, dk
+//   attention              2 pairs (D + V): q.k and p.v, over the attended (query, key) pairs of all batch elements and
+//                          heads; V: of values
+//   attention_gradient     2 pairs (3 D + 2 V): q.k again, dq and dk; dp and dv
 //   linear_cross_entropy   2 N C V for the logits (forward), 2 N C V each for dx and dW where used (backward)
 //
 // Attended pairs are counted from the mask itself (causeway/passes/attended_pairs.h). Where the mask reads captured
@@ -41,6 +42,9 @@ struct FlopCount {
 
 // "0.5005 of all pairs", "at most 0.5005 of all pairs (data decides)".
 std::string density_text(const FlopCount& count);
+
+// Of a pair that attends: of kAttention or kAttentionGradient, with heads as wide for scores and for values.
+double attention_flops_of_pair(Op op, double head_dim, double value_dim);
 
 // `bindings` of every symbol in the graph.
 FlopCount count_flops(const Graph& graph, const SymbolBindings& bindings = {});

@@ -10,6 +10,7 @@
 #include "causeway/graph/op.h"
 #include "causeway/passes/attended_pairs.h"
 #include "causeway/passes/attention_positions.h"
+#include "causeway/passes/count_flops.h"
 #include "causeway/program/fusion.h"
 #include "causeway/program/liveness.h"
 #include "causeway/program/lowering.h"
@@ -78,7 +79,8 @@ class WorkOfKernels {
     work.kind = WorkKind::kAttention;
     work.operand = operand_name(graph_, node);
     work.head_dim = real(q[3]);
-    work.flops = (node.op == Op::kAttention ? 4 : 10) * work.head_dim *
+    const double value_dim = real(evaluate(graph_.shape(node.inputs[2]), bindings_)[3]);
+    work.flops = attention_flops_of_pair(node.op, work.head_dim, value_dim) *
                  attended_pairs(*node.attributes.attention, {q[0], q[2], q[1], k[1]});
     return work;
   }

@@ -76,12 +76,16 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
   const auto require = [&](bool condition, const std::string& what) {
     require_argument(condition, "attention", what, {q, k, v});
   };
-  require(q.rank() == 4 && k.rank() == 4 && k.shape() == v.shape(), "takes q [B, T, H, D] and k and v [B, S, K, D]");
+  const auto is_beside = [](const Shape& keys, const Shape& values) {
+    return std::equal(keys.begin(), keys.begin() + 3, values.begin());
+  };
+  require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && is_beside(k.shape(), v.shape()),
+          "takes q [B, T, H, D], k [B, S, K, D] and v [B, S, K, V]");
   require(is_float(q.dtype()) && is_float(k.dtype()) && is_float(v.dtype()), "takes floats");
   require(q.size(0) == k.size(0), "takes queries and keys of one batch size");
   require(q.size(3) == k.size(3), "takes queries and keys of one head dimension");
-  require(q.size(2).is_constant() && k.size(2).is_constant() && q.size(3).is_constant(),
-          "takes constant head counts and dimension");
+  require(q.size(2).is_constant() && k.size(2).is_constant() && q.size(3).is_constant() && v.size(3).is_constant(),
+          "takes constant head counts and dimensions");
   require(k.size(2).constant() >= 1 && q.size(2).constant() % k.size(2).constant() == 0,
           fmt::format("takes a number of query heads ({}) that the number of key heads ({}) divides", q.size(2).text(),
                       k.size(2).text()));

@@ -40,12 +40,13 @@ struct AttentionOptions {
 };
 
 struct AttentionResult {
-  Tensor out;  // [B, T, H, D]
+  Tensor out;  // [B, T, H, V]
   Tensor lse;  // f32 [B, H, T], without the sink: -infinity where nothing is attended to
 };
 
-// q [B, T, H, D]; k and v [B, S, K, D] with K dividing H: query head h uses key head h / (H / K). A query that attends
-// to nothing gives 0. Differentiable in q, k, v and the sink; the gradient of a tensor that the score captures is an
+// q [B, T, H, D]; k [B, S, K, D] and v [B, S, K, V] with K dividing H: query head h uses key head h / (H / K). Heads of
+// values may be as wide as those of keys, or not (V = 128 beside D = 192 in latent attention). A query that attends to
+// nothing gives 0. Differentiable in q, k, v and the sink; the gradient of a tensor that the score captures is an
 // Error(kUnsupported) when it is asked for.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 AttentionResult attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,

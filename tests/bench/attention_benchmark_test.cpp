@@ -67,6 +67,10 @@ TEST(AttentionBenchmark, OperationsAreThoseOfTwoAndFiveGemms) {
   EXPECT_EQ(attention_flops(c), 4.0 * 2 * 4 * 64 * 64 * 32);
   c.backward = true;
   EXPECT_EQ(attention_flops(c), 3.5 * 4 * 2 * 4 * 64 * 64 * 32);
+  c.value_dim = 16;
+  EXPECT_EQ(attention_flops(c), 2.0 * 2 * 4 * 64 * 64 * (4 * 32 + 3 * 16));
+  c.backward = false;
+  EXPECT_EQ(attention_flops(c), 2.0 * 2 * 4 * 64 * 64 * (32 + 16));
 }
 
 TEST(AttentionBenchmark, EveryPatternIsRightForwardAndBackward) {
@@ -88,6 +92,18 @@ TEST(AttentionBenchmark, EveryPatternIsRightForwardAndBackward) {
       EXPECT_EQ(m.rounds.size(), 2u);
       EXPECT_THAT(m.details.at("FLOP formula"), AllOf(HasSubstr("4 B H T T D density"), HasSubstr("2.5 x")));
     }
+  }
+}
+
+TEST(AttentionBenchmark, ValuesOfAnotherWidthAreRight) {
+  std::vector<std::string> skipped;
+  for (const int64_t value_dim : {16, 48}) {
+    AttentionCase c = small(AttentionPattern::kCausal, true);
+    c.value_dim = value_dim;
+    const auto measurements = run_attention(processor(), c, {causeway_attention()}, kShort, {}, skipped);
+    ASSERT_EQ(measurements.size(), 1u);
+    EXPECT_TRUE(measurements[0].correct) << measurements[0].check;
+    EXPECT_THAT(measurements[0].details.at("FLOP formula"), HasSubstr("(3 D + 2 V) density"));
   }
 }
 
@@ -174,6 +190,9 @@ TEST(AttentionBenchmark, CasesAreChosen) {
     EXPECT_EQ(c.window, 300);
     EXPECT_EQ(c.dtype, DType::kF16);
   }
+  choice = {{"causal"}, {"forward"}, {"2x16x16x4096x192x128"}, {}};
+  EXPECT_EQ(choose_attention_cases(choice, true, DType::kBF16, 0).front().workload(),
+            "causal 2x4096, 16/16 heads of 192 and 128 for values, forward");
   choice = {{"causal", "window"}, {}, {"2x8x4x2048x64", "1,6,2,100,32"}, {}};
   std::vector<std::string> names;
   for (const AttentionCase& c : choose_attention_cases(choice, false, DType::kBF16, 0)) names.push_back(c.workload());
@@ -195,7 +214,8 @@ TEST(AttentionBenchmark, WrongChoicesSayWhatIsMeant) {
   };
   EXPECT_THAT(message({{"casual"}, {}, {}, {}}), AllOf(HasSubstr("--pattern"), HasSubstr("Did you mean causal?")));
   EXPECT_THAT(message({{}, {"foreward"}, {}, {}}), AllOf(HasSubstr("--direction"), HasSubstr("Did you mean forward?")));
-  for (const char* shape : {"", "4x32x8x4096", "4x32x8x4096x128x1", "4x32x8x4096x0", "4x32x8xmanyx64", "-1x4x4x16x64"})
+  for (const char* shape : {"", "4x32x8x4096", "4x32x8x4096x128x0", "4x32x8x4096x128x", "4x32x8x4096x128x64x1",
+                            "4x32x8x4096x0", "4x32x8xmanyx64", "-1x4x4x16x64"})
     EXPECT_THAT(message({{}, {}, {shape}, {}}), HasSubstr("is not a shape of attention")) << shape;
   EXPECT_THAT(message({{}, {}, {"4x32x5x4096x128"}, {}}), HasSubstr("32 query heads cannot share 5 key heads"));
   EXPECT_THAT(message({{"full"}, {}, {}, 3}), HasSubstr("no pattern that was chosen has a window"));

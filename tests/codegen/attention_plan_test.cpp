@@ -16,37 +16,39 @@ constexpr int64_t kBatch = 2, kQueryHeads = 8, kKvHeads = 2, kLength = 4096;
 constexpr GpuAttentionGradients kAllGradients = {true, true, true};
 
 // [B, T, H, D], as a projection leaves it.
-GpuAttentionRows rows_of(const GpuAttentionProblem& problem, const Dim& length, int64_t heads) {
+GpuAttentionRows rows_of(const GpuAttentionProblem& problem, const Dim& length, int64_t heads, int64_t width) {
   GpuAttentionRows rows;
-  const int64_t row = heads * problem.head_dim;
+  const int64_t row = heads * width;
   rows.offset = Dim(0);
-  rows.strides = {length * Dim(row), Dim(problem.head_dim), Dim(row)};
-  rows.shape = {problem.batch, length, Dim(heads), Dim(problem.head_dim)};
+  rows.strides = {length * Dim(row), Dim(width), Dim(row)};
+  rows.shape = {problem.batch, length, Dim(heads), Dim(width)};
   rows.element_bytes = problem.element_bytes();
   return rows;
 }
 
 // All operands in memory.
-GpuAttentionProblem problem_of(DType dtype, int64_t head_dim, const Dim& queries = Dim(kLength)) {
+GpuAttentionProblem problem_of(DType dtype, int64_t head_dim, const Dim& queries = Dim(kLength),
+                               int64_t value_dim = 0) {
   GpuAttentionProblem problem;
   problem.dtype = dtype;
   problem.head_dim = head_dim;
+  problem.value_dim = value_dim == 0 ? head_dim : value_dim;
   problem.batch = Dim(kBatch);
   problem.query_heads = Dim(kQueryHeads);
   problem.kv_heads = Dim(kKvHeads);
   problem.query_length = queries;
   problem.key_length = Dim(kLength);
   problem.block_q = problem.block_k = 64;
-  problem.rows = {rows_of(problem, queries, kQueryHeads), rows_of(problem, Dim(kLength), kKvHeads),
-                  rows_of(problem, Dim(kLength), kKvHeads)};
+  problem.rows = {rows_of(problem, queries, kQueryHeads, head_dim), rows_of(problem, Dim(kLength), kKvHeads, head_dim),
+                  rows_of(problem, Dim(kLength), kKvHeads, problem.value_dim)};
   return problem;
 }
 
 GpuAttentionProblem gradient_of(DType dtype, int64_t head_dim, GpuAttentionGradients gradients = kAllGradients,
-                                const Dim& queries = Dim(kLength)) {
-  GpuAttentionProblem problem = problem_of(dtype, head_dim, queries);
+                                const Dim& queries = Dim(kLength), int64_t value_dim = 0) {
+  GpuAttentionProblem problem = problem_of(dtype, head_dim, queries, value_dim);
   problem.gradients = gradients;
-  problem.rows.push_back(problem.rows.front());
+  problem.rows.push_back(rows_of(problem, queries, kQueryHeads, problem.value_dim));
   return problem;
 }
 
@@ -303,18 +305,35 @@ TEST(AttentionPlan, TheWideGradientHasALaunchOfQueriesAndOneOfKeys) {
 }
 
 // Each direction is planned by itself: what the forward pass leaves is the same whatever computes it.
-TEST(AttentionPlan, WideHeadsHaveTheirGradientBySharedColumnsOrPortableTiles) {
-  for (const int64_t head_dim : {144, 160, 176, 192, 224, 256}) {
+TEST(AttentionPlan, WideHeadsHaveTheirGradientByASumEachOrPortableTiles) {
+  for (const int64_t head_dim : {144, 160, 176, 192, 208, 224, 240, 256}) {
     const GpuArchitecture& architecture = gpu_architecture("sm_90a");
     EXPECT_EQ(mainloop(problem_of(DType::kBF16, head_dim), architecture), kHopper);
     const GpuAttentionPlan gradient = plan_attention(gradient_of(DType::kBF16, head_dim), architecture);
-    const bool wide = head_dim % 32 == 0;
-    EXPECT_EQ(gradient.hopper_gradient() != nullptr, wide) << head_dim;
-    EXPECT_EQ(gradient.loads_by_tma, wide);
+    ASSERT_NE(gradient.hopper_gradient(), nullptr) << head_dim;
+    EXPECT_TRUE(gradient.hopper_gradient()->wide);
+    EXPECT_TRUE(gradient.loads_by_tma);
     EXPECT_NE(
         plan_attention(gradient_of(DType::kBF16, head_dim, {true, true, false}), architecture).portable_gradient(),
         nullptr);
   }
+}
+
+// Values of another width: the first row of the table that has both.
+TEST(AttentionPlan, ValuesOfAnotherWidthHaveTheMainloopsOfTheWiderOne) {
+  const GpuArchitecture& hopper = gpu_architecture("sm_90a");
+  const Dim length(kLength);
+  EXPECT_EQ(mainloop(problem_of(DType::kBF16, 192, length, 128), hopper), kHopper);
+  EXPECT_EQ(mainloop(gradient_of(DType::kBF16, 192, kAllGradients, length, 128), hopper), kWideGradient);
+  EXPECT_EQ(mainloop(gradient_of(DType::kBF16, 64, kAllGradients, length, 144), hopper), kWideGradient);
+  EXPECT_EQ(mainloop(gradient_of(DType::kBF16, 96, kAllGradients, length, 64), hopper), kJointGradient);
+  EXPECT_EQ(mainloop(problem_of(DType::kBF16, 128, length, 72), hopper), kPortable);
+  EXPECT_EQ(mainloop(problem_of(DType::kBF16, 128, Dim(1), 64), hopper), kHopper);
+  EXPECT_EQ(mainloop(problem_of(DType::kBF16, 128, length, 64), gpu_architecture("gfx942")), kPortable);
+  const GpuAttentionPlan latent = plan_attention(problem_of(DType::kBF16, 192, length, 128), hopper);
+  const GpuAttentionPlan same = plan_attention(problem_of(DType::kBF16, 192), hopper);
+  EXPECT_EQ(latent.hopper()->groups, 3);
+  EXPECT_EQ(same.hopper()->groups, 2);
 }
 
 TEST(AttentionPlan, WideHeadsHaveAsManyKeysAsRegistersAllow) {

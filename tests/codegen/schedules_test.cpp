@@ -33,7 +33,7 @@ TEST(Schedules, EveryHeadFindsTilesThatFit) {
               if (dtype == DType::kF32 && head_dim > 128) continue;  // more than AMD's 64 KiB hold: refused by name
               GpuAttentionProblem problem;
               problem.dtype = dtype;
-              problem.head_dim = head_dim;
+              problem.head_dim = problem.value_dim = head_dim;
               problem.batch = problem.query_heads = problem.kv_heads = Dim(1);
               problem.query_length = problem.key_length = Dim(4096);
               problem.block_q = problem.block_k = 64;
@@ -65,33 +65,38 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
       "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\n"
       "#include \"causeway/kernels/gpu/attention_hopper_wide_gradient.h\"\n";
   int problems = 0;
-  const auto expect = [&](const char* structure, int64_t head_dim, const auto& tile, int bytes) {
+  const auto expect = [&](const char* structure, int64_t head_dim, int64_t value_dim, const auto& tile, int bytes) {
     EXPECT_LE(bytes, gpu_architecture("sm_90a").shared_bytes);
     GpuAttentionPlan plan;
     plan.tile = tile;
     text += fmt::format(
-        "struct Problem{0} {{\nusing Operand = bf16;\nstatic constexpr int kHeadDim = {1};\n{2}}};\n"
-        "static_assert(sizeof(attention_hopper::{3}<Problem{0}>) == {4});\n",
-        problems++, head_dim, attention_tile_text(plan), structure, bytes);
+        "struct Problem{0} {{\nusing Operand = bf16;\nstatic constexpr int kHeadDim = {1};\n"
+        "static constexpr int kValueDim = {2};\n{3}}};\n"
+        "static_assert(sizeof(attention_hopper::{4}<Problem{0}>) == {5});\n",
+        problems++, head_dim, value_dim, attention_tile_text(plan), structure, bytes);
   };
   for (const HopperAttentionSchedule& schedule : hopper_attention_schedules()) {
     // The widest heads and the narrowest, whose columns are not whole boxes.
-    const int64_t widest = schedule.most_head_dim, narrowest = std::max<int64_t>(64, widest - 48);
-    for (const int64_t head_dim : {widest, narrowest}) {
+    const int64_t widest = schedule.most_head_dim, widest_value = schedule.most_value_dim;
+    for (const auto& [head_dim, value_dim] :
+         {std::pair(widest, widest_value),
+          {std::max<int64_t>(64, widest - 48), std::max<int64_t>(64, widest_value - 48)}}) {
       for (const HopperAttentionTile& tile :
            {schedule.forward, schedule.forward_with_score, schedule.forward_computing})
-        expect("ForwardShared", head_dim, tile, hopper_attention_shared_bytes(head_dim, tile));
+        expect("ForwardShared", head_dim, value_dim, tile, hopper_attention_shared_bytes(head_dim, value_dim, tile));
       for (const auto& tile : {schedule.gradient, schedule.gradient_computing})
-        if (tile) expect("GradientShared", head_dim, *tile, hopper_attention_gradient_shared_bytes(head_dim, *tile));
+        if (tile)
+          expect("GradientShared", head_dim, value_dim, *tile,
+                 hopper_attention_gradient_shared_bytes(head_dim, value_dim, *tile));
       if (const auto& tile = schedule.all_gradients)
-        expect(tile->wide() ? "WideGradientShared" : "JointGradientShared", head_dim, *tile,
-               hopper_attention_gradient_shared_bytes(head_dim, *tile));
+        expect(tile->wide() ? "WideGradientShared" : "JointGradientShared", head_dim, value_dim, *tile,
+               hopper_attention_gradient_shared_bytes(head_dim, value_dim, *tile));
       if (const auto& tile = schedule.all_gradients; tile && tile->wide())
-        expect("WideQueryShared", head_dim, hopper_attention_wide_queries(*tile),
-               hopper_attention_wide_queries_shared_bytes(head_dim, *tile));
+        expect("WideQueryShared", head_dim, value_dim, hopper_attention_wide_queries(*tile),
+               hopper_attention_wide_queries_shared_bytes(head_dim, value_dim, *tile));
     }
   }
-  EXPECT_EQ(problems, 64);
+  EXPECT_EQ(problems, 74);
   EXPECT_NO_THROW(compile_module(text + "CAUSEWAY_KERNEL(kernel, 32, 1, 0, 0, 0) {}\n", gpu_target("sm_90a")));
 
   const std::string portable =

@@ -392,7 +392,13 @@ TEST_F(AttentionRule, Forward) {
   EXPECT_EQ(message(Op::kAttention, {q_, k_, k_}), "");
   EXPECT_EQ(result_, (std::vector<TensorType>{q_, statistics_}));
   EXPECT_EQ(message(Op::kAttention, {q_, k_}), "attention takes at least 3 inputs");
-  EXPECT_EQ(message(Op::kAttention, {q_, k_, q_}), "attention takes keys and values of one type and shape");
+  EXPECT_EQ(message(Op::kAttention, {q_, k_, q_}),
+            "attention takes keys and values of one type, batch size, length and head count");
+  // Values of another width, which is that of the output.
+  TensorType values = k_, output = q_;
+  values.shape[3] = output.shape[3] = Dim(24);
+  EXPECT_EQ(message(Op::kAttention, {q_, k_, values}), "");
+  EXPECT_EQ(result_, (std::vector<TensorType>{output, statistics_}));
   const TensorType odd{DType::kBF16, {b_, t_, 3, 16}};
   EXPECT_EQ(message(Op::kAttention, {q_, odd, odd}),
             "attention takes a number of query heads (8) that the number of key heads (3) divides");
@@ -429,8 +435,12 @@ TEST_F(AttentionRule, FunctionsMustBeOfScalars) {
 TEST_F(AttentionRule, Gradient) {
   EXPECT_EQ(message(Op::kAttentionGradient, {q_, k_, k_, q_, statistics_, statistics_}), "");
   EXPECT_EQ(result_, (std::vector<TensorType>{q_, k_, k_}));
+  TensorType values = k_, output = q_;
+  values.shape[3] = output.shape[3] = Dim(24);
+  EXPECT_EQ(message(Op::kAttentionGradient, {q_, k_, values, output, statistics_, statistics_}), "");
+  EXPECT_EQ(result_, (std::vector<TensorType>{q_, k_, values}));
   EXPECT_EQ(message(Op::kAttentionGradient, {q_, k_, k_, k_, statistics_, statistics_}),
-            "attention_gradient takes dout shaped as q, and lse and delta as f32 [B, H, T]");
+            "attention_gradient takes dout shaped as the output, and lse and delta as f32 [B, H, T]");
   Graph score;
   for (const char* name : {"b", "h", "i", "j"}) score.add_input(name, {DType::kI32, {}});
   score.outputs = {score.add_input("s", {DType::kF32, {}})};

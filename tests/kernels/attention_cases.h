@@ -122,11 +122,11 @@ struct LateKeys : Rule {
   bool mask(int64_t, int64_t, int32_t t, int32_t s) const override { return s >= 128 && s - 128 <= t; }
 };
 
-template <bool kScore, bool kMask, class OperandType, int kDim, bool kMap, int kBlock>
+template <bool kScore, bool kMask, class OperandType, int kDim, bool kMap, int kBlock, int kValue>
 struct Problem {
   using Operand = OperandType;
   static constexpr bool kHasScore = kScore, kHasMask = kMask;
-  static constexpr int kHeadDim = kDim, kBlockQ = kBlock, kBlockK = kBlock;
+  static constexpr int kHeadDim = kDim, kValueDim = kValue, kBlockQ = kBlock, kBlockK = kBlock;
   static constexpr bool kHasBlockMap = kMap;
 
   int64_t batch, query_heads, kv_heads, query_length, key_length;
@@ -149,6 +149,12 @@ struct Problem {
   int64_t key_at(int64_t b, int64_t h, int64_t s, int64_t d) const {
     return ((b * kv_heads + h) * key_length + s) * kDim + d;
   }
+  int64_t out_at(int64_t b, int64_t h, int64_t t, int64_t d) const {
+    return ((b * query_heads + h) * query_length + t) * kValue + d;
+  }
+  int64_t value_at(int64_t b, int64_t h, int64_t s, int64_t d) const {
+    return ((b * kv_heads + h) * key_length + s) * kValue + d;
+  }
   int64_t row_at(int64_t b, int64_t h, int64_t t) const { return (b * query_heads + h) * query_length + t; }
   int64_t map_at(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const int64_t query_blocks = (query_length + kBlock - 1) / kBlock;
@@ -158,15 +164,15 @@ struct Problem {
 
   float load_q(int64_t b, int64_t h, int64_t t, int64_t d) const { return q[query_at(b, h, t, d)]; }
   float load_k(int64_t b, int64_t h, int64_t s, int64_t d) const { return k[key_at(b, h, s, d)]; }
-  float load_v(int64_t b, int64_t h, int64_t s, int64_t d) const { return v[key_at(b, h, s, d)]; }
-  float load_out_gradient(int64_t b, int64_t h, int64_t t, int64_t d) const { return dout[query_at(b, h, t, d)]; }
+  float load_v(int64_t b, int64_t h, int64_t s, int64_t d) const { return v[value_at(b, h, s, d)]; }
+  float load_out_gradient(int64_t b, int64_t h, int64_t t, int64_t d) const { return dout[out_at(b, h, t, d)]; }
   float load_lse(int64_t b, int64_t h, int64_t t) const { return lse[row_at(b, h, t)]; }
   float load_delta(int64_t b, int64_t h, int64_t t) const { return delta[row_at(b, h, t)]; }
-  void store_out(int64_t b, int64_t h, int64_t t, int64_t d, float x) const { out[query_at(b, h, t, d)] = x; }
+  void store_out(int64_t b, int64_t h, int64_t t, int64_t d, float x) const { out[out_at(b, h, t, d)] = x; }
   void store_lse(int64_t b, int64_t h, int64_t t, float x) const { lse[row_at(b, h, t)] = x; }
   void store_dq(int64_t b, int64_t h, int64_t t, int64_t d, float x) const { dq[query_at(b, h, t, d)] = x; }
   void store_dk(int64_t b, int64_t h, int64_t s, int64_t d, float x) const { dk[key_at(b, h, s, d)] = x; }
-  void store_dv(int64_t b, int64_t h, int64_t s, int64_t d, float x) const { dv[key_at(b, h, s, d)] = x; }
+  void store_dv(int64_t b, int64_t h, int64_t s, int64_t d, float x) const { dv[value_at(b, h, s, d)] = x; }
   Range mask_range(int64_t, int64_t, const Range&, const Range&) const { return kAnyTruth; }
   uint8_t block_kind(int64_t b, int64_t h, int64_t i, int64_t j) const { return map[map_at(b, h, i, j)]; }
   void store_block_kind(int64_t b, int64_t h, int64_t i, int64_t j, uint8_t kind) const {
@@ -203,27 +209,28 @@ std::vector<float> random_values(int64_t count, uint32_t seed, bool round) {
   return values;
 }
 
-template <class Function, class Operand, int kDim, bool kMap = true, int kBlock = 64>
+template <class Function, class Operand, int kDim, bool kMap = true, int kBlock = 64, int kValue = kDim>
 struct Case {
-  using P = Problem<Function::kHasScore, Function::kHasMask, Operand, kDim, kMap && Function::kHasMask, kBlock>;
+  using P = Problem<Function::kHasScore, Function::kHasMask, Operand, kDim, kMap && Function::kHasMask, kBlock, kValue>;
 
   Case(Sizes sizes, const Function& rule, float scale = 0.0f, bool map_per_head = false)
       : sizes(sizes),
         rule(rule),
-        shape{sizes.batch, sizes.query_heads, sizes.kv_heads, sizes.query_length, sizes.key_length, kDim, kBlock,
-              kBlock} {
+        shape{
+            sizes.batch, sizes.query_heads, sizes.kv_heads, sizes.query_length, sizes.key_length, kDim, kValue, kBlock,
+            kBlock} {
     constexpr bool kRound = sizeof(Operand) == 2;
     const int64_t query_count = sizes.batch * sizes.query_heads * sizes.query_length * kDim;
     const int64_t key_count = sizes.batch * sizes.kv_heads * sizes.key_length * kDim;
     q = random_values(query_count, 1, kRound);
     k = random_values(key_count, 2, kRound);
-    v = random_values(key_count, 3, kRound);
-    dout = random_values(query_count, 4, kRound);
+    v = random_values(key_count / kDim * kValue, 3, kRound);
+    dout = random_values(query_count / kDim * kValue, 4, kRound);
     const float nan = std::numeric_limits<float>::quiet_NaN();
-    out.assign(q.size(), nan);
+    out.assign(dout.size(), nan);
     dq.assign(q.size(), nan);
     dk.assign(k.size(), nan);
-    dv.assign(k.size(), nan);
+    dv.assign(v.size(), nan);
     lse.assign(q.size() / kDim, nan);
     delta.assign(q.size() / kDim, nan);
     problem.rule = &this->rule;
@@ -264,7 +271,7 @@ struct Case {
   void backward(Order order = Order::kForward) {
     for (size_t row = 0; row < delta.size(); ++row) {
       delta[row] = 0.0f;
-      for (int d = 0; d < kDim; ++d) delta[row] += out[row * kDim + d] * dout[row * kDim + d];
+      for (int d = 0; d < kValue; ++d) delta[row] += out[row * kValue + d] * dout[row * kValue + d];
     }
     const auto launch = causeway::codegen::attention_backward_launch(shape);
     Scratch scratch(launch.scratch_bytes);
@@ -292,11 +299,11 @@ struct Case {
 
   // The analytic definition in double precision; fills the expected_ members.
   void reference() {
-    expected_out.assign(q.size(), 0.0);
+    expected_out.assign(out.size(), 0.0);
     expected_lse.assign(lse.size(), -kInf);
     expected_dq.assign(q.size(), 0.0);
     expected_dk.assign(k.size(), 0.0);
-    expected_dv.assign(k.size(), 0.0);
+    expected_dv.assign(v.size(), 0.0);
     std::vector<double> x(static_cast<size_t>(sizes.key_length)), gradient(x.size()), weight(x.size()), dp(x.size());
     for (int64_t b = 0; b < sizes.batch; ++b) {
       for (int64_t h = 0; h < sizes.query_heads; ++h) {
@@ -316,9 +323,9 @@ struct Case {
             weight[s] = std::exp(x[s] - maximum) / sum;
             dp[s] = 0.0;
             if (weight[s] == 0.0) continue;
-            for (int d = 0; d < kDim; ++d) {
-              const auto query = static_cast<size_t>(problem.query_at(b, h, t, d));
-              const auto key = static_cast<size_t>(problem.key_at(b, kv_head, static_cast<int64_t>(s), d));
+            for (int d = 0; d < kValue; ++d) {
+              const auto query = static_cast<size_t>(problem.out_at(b, h, t, d));
+              const auto key = static_cast<size_t>(problem.value_at(b, kv_head, static_cast<int64_t>(s), d));
               expected_out[query] += weight[s] * v[key];
               dp[s] += static_cast<double>(dout[query]) * v[key];
               expected_dv[key] += weight[s] * dout[query];
@@ -360,11 +367,11 @@ struct Case {
     Bound bound = bounds::attention(sizeof(Operand) == 2 ? DType::kBF16 : DType::kF32);
     bound.rms *= slack;
     bound.row *= slack;
-    expect_close("out", out, expected_out, kDim, bound);
+    expect_close("out", out, expected_out, kValue, bound);
     expect_close("lse", lse, expected_lse, sizes.query_length, bounds::attention_log_sum());
     expect_close("dq", dq, expected_dq, kDim, bound);
     expect_close("dk", dk, expected_dk, kDim, bound);
-    expect_close("dv", dv, expected_dv, kDim, bound);
+    expect_close("dv", dv, expected_dv, kValue, bound);
   }
 
   Sizes sizes;
@@ -422,6 +429,11 @@ ATTENTION_TEST(HeadDimensions) {
   Case<Causal, TypeParam, 96>({1, 2, 2, 70, 70}, {}).check();
   Case<Causal, TypeParam, 256>({1, 1, 1, 130, 130}, {}).check();
   Case<Full, TypeParam, 5>({1, 1, 1, 20, 30}, {}).check();
+}
+
+ATTENTION_TEST(ValuesOfAnotherWidth) {
+  Case<Causal, TypeParam, 96, true, 64, 64>({1, 4, 2, 130, 130}, {}).check();
+  Case<Full, TypeParam, 40, false, 64, 96>({1, 2, 2, 70, 90}, {}).check();
 }
 
 ATTENTION_TEST(OtherBlockSizes) {

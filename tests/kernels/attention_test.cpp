@@ -33,15 +33,15 @@ TEST(AttentionBlockMap, EdgesAreJudgedByThePositionsThatExist) {
 }
 
 TEST(AttentionGeometry, SplitsQueriesOnlyWhenWorkersWouldIdle) {
-  causeway::codegen::AttentionShape shape{4, 12, 12, 1024, 1024, 64};
+  causeway::codegen::AttentionShape shape{4, 12, 12, 1024, 1024, 64, 64};
   EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 2).query_splits, 1);
   EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 2).task_count, 48);
   EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 64).query_splits, 4);
   EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 64).task_count, 192);
   EXPECT_EQ(causeway::codegen::attention_backward_launch(shape).task_count, 48);
   // Nobody knows yet how many there are: a kernel whose sizes are symbolic.
-  EXPECT_EQ(causeway::codegen::attention_forward_launch({1, 4, 2, 1024, 1024, 64}, 0).query_splits, 1);
-  EXPECT_EQ(causeway::codegen::attention_forward_launch({1, 4, 2, 1024, 1024, 64}, 2).query_splits, 4);
+  EXPECT_EQ(causeway::codegen::attention_forward_launch({1, 4, 2, 1024, 1024, 64, 64}, 0).query_splits, 1);
+  EXPECT_EQ(causeway::codegen::attention_forward_launch({1, 4, 2, 1024, 1024, 64, 64}, 2).query_splits, 4);
   shape.query_length = 1;
   EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 64).query_splits, 1);
   // One panel of keys and one of values, not all sixteen.
@@ -58,13 +58,13 @@ TEST(AttentionGeometry, RefusesWhatTheKernelsCannotRun) {
     }
     return "";
   };
-  EXPECT_EQ(message({1, 8, 2, 10, 10, 64}), "");
-  EXPECT_EQ(message({1, 8, 3, 10, 10, 64}),
+  EXPECT_EQ(message({1, 8, 2, 10, 10, 64, 64}), "");
+  EXPECT_EQ(message({1, 8, 3, 10, 10, 64, 64}),
             "8 query heads cannot share 3 key/value heads evenly; make the number of query heads a multiple of the "
             "number of key/value heads");
-  EXPECT_EQ(message({1, 8, 2, 10, 10, 1024}), "the head dimension is 1024; use a head dimension from 1 to 512");
-  EXPECT_EQ(message({1, 8, 2, 10, 10, 64, 64, 20}), "the block size is 20; use a multiple of 16 from 16 to 256");
-  EXPECT_EQ(message({0, 8, 2, 10, 10, 64}), "batch is 0; give at least one sequence");
+  EXPECT_EQ(message({1, 8, 2, 10, 10, 1024, 64}), "the head dimension is 1024; use a head dimension from 1 to 512");
+  EXPECT_EQ(message({1, 8, 2, 10, 10, 64, 64, 64, 20}), "the block size is 20; use a multiple of 16 from 16 to 256");
+  EXPECT_EQ(message({0, 8, 2, 10, 10, 64, 64}), "batch is 0; give at least one sequence");
 }
 
 }  // namespace

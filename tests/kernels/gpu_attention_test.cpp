@@ -38,6 +38,7 @@ struct AttentionCase {
   DType dtype = DType::kF32;
   bool tf32 = false;
   int64_t batch = 2, queries = 37, keys = 37, heads = 2, kv_heads = 2, dim = 32;
+  int64_t value_dim = 0;  // of values and outputs; 0: as wide as queries and keys
   std::shared_ptr<const Graph> mask, score;
   bool captures_slopes = false;
   bool captures_documents = false;
@@ -138,21 +139,22 @@ std::shared_ptr<const Graph> prefix_mask(int64_t prefix) {
 Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>& score_gradient) {
   Graph graph;
   const Builder build(graph);
-  const auto operand = [&](const char* name, int64_t length, int64_t heads) {
+  const int64_t value_dim = c.value_dim == 0 ? c.dim : c.value_dim;
+  const auto operand = [&](const char* name, int64_t length, int64_t heads, int64_t dim) {
     switch (c.layout) {
       case AttentionCase::Layout::kPermuted:  // heads before positions in memory
-        return build.permute(graph.add_input(name, {c.dtype, {c.batch, heads, length, c.dim}}), {0, 2, 1, 3});
+        return build.permute(graph.add_input(name, {c.dtype, {c.batch, heads, length, dim}}), {0, 2, 1, 3});
       case AttentionCase::Layout::kSliced:  // between other heads
-        return build.slice_axis(graph.add_input(name, {c.dtype, {c.batch, length, heads + 2, c.dim}}), 2, 1, heads + 1);
+        return build.slice_axis(graph.add_input(name, {c.dtype, {c.batch, length, heads + 2, dim}}), 2, 1, heads + 1);
       case AttentionCase::Layout::kComputed:
-        return build.neg(graph.add_input(name, {c.dtype, {c.batch, length, heads, c.dim}}));
+        return build.neg(graph.add_input(name, {c.dtype, {c.batch, length, heads, dim}}));
       case AttentionCase::Layout::kPlain:
         break;
     }
-    return graph.add_input(name, {c.dtype, {c.batch, length, heads, c.dim}});
+    return graph.add_input(name, {c.dtype, {c.batch, length, heads, dim}});
   };
-  const Value q = operand("q", c.queries, c.heads), k = operand("k", c.keys, c.kv_heads),
-              v = operand("v", c.keys, c.kv_heads), dout = operand("dout", c.queries, c.heads);
+  const Value q = operand("q", c.queries, c.heads, c.dim), k = operand("k", c.keys, c.kv_heads, c.dim),
+              v = operand("v", c.keys, c.kv_heads, value_dim), dout = operand("dout", c.queries, c.heads, value_dim);
   std::vector<Value> captured;
   if (c.captures_slopes) captured.push_back(graph.add_input("slopes", {DType::kF32, {c.heads}}));
   if (c.captures_bias) captured.push_back(graph.add_input("bias", {DType::kF32, {c.queries, c.keys}}));
@@ -240,7 +242,8 @@ class AttentionOnDevices : public testing::TestWithParam<std::string> {
       const Comparison comparison = compare(actual[i], reference[i], bound_of(c, i));
       EXPECT_TRUE(comparison.equal) << "output " << i << " of " << dtype_name(c.dtype) << " " << c.batch << " x "
                                     << c.queries << " x " << c.keys << ", " << c.heads << "/" << c.kv_heads
-                                    << " heads of " << c.dim << ": " << comparison.text;
+                                    << " heads of " << c.dim << ", values of " << c.value_dim << ": "
+                                    << comparison.text;
     }
   }
 };
@@ -292,6 +295,37 @@ TEST_P(AttentionOnDevices, EveryHeadDimension) {
   wide.batch = 1;
   wide.dim = 128;
   expect_reference(wide);
+}
+
+// As latent attention has them, and the other way round.
+TEST_P(AttentionOnDevices, ValuesOfAnotherWidth) {
+  for (const DType dtype : {DType::kF32, DType::kBF16})
+    for (const auto& [dim, value_dim] : {std::pair(48, 32), {40, 64}, {96, 80}}) {
+      AttentionCase c;
+      c.dtype = dtype;
+      c.dim = dim;
+      c.value_dim = value_dim;
+      c.batch = 1;
+      c.heads = 4;
+      c.queries = c.keys = 70;
+      c.mask = causal_mask();
+      expect_reference(c);
+      c.mask = nullptr;
+      c.layout = dim == 48 ? AttentionCase::Layout::kComputed : AttentionCase::Layout::kSliced;
+      c.keys = 90;
+      expect_reference(c);
+    }
+  // What a text's next token needs.
+  for (const auto& [dim, value_dim] : {std::pair(192, 128), {128, 64}}) {
+    AttentionCase c;
+    c.dtype = DType::kBF16;
+    c.dim = dim;
+    c.value_dim = value_dim;
+    c.queries = 1;
+    c.keys = 300;
+    c.has_gradient = false;
+    expect_reference(c);
+  }
 }
 
 TEST_P(AttentionOnDevices, GroupedQueriesAndOtherLengths) {
@@ -494,7 +528,7 @@ TEST_P(WideHeads, FullAndCausal) {
 }
 
 // Heads that are no whole boxes of 64 columns in shared memory, tiles of keys that blocks of the map do not divide, and
-// room for the queries of one task alone. Those wider than 128 have their gradient by shared columns.
+// room for the queries of one task alone.
 TEST_P(WideHeads, OfEveryWidth) {
   if (!has_warpgroup_matrix()) return;  // others have AttentionOnDevices.EveryHeadDimension
   for (const int64_t dim : {80, 96, 160, 192, 256}) {
@@ -689,12 +723,48 @@ TEST_P(WideHeads, ScoresWithMasksAndTheirMaps) {
   }
 }
 
-// Of heads that two warpgroups share the columns of (attention_hopper_wide_gradient.h), in tiles of 64 x 64: more tiles
-// than there is room for at once, of several heads of queries, with ends inside of a tile.
-TEST_P(WideHeads, GradientsBySharedColumns) {
-  for (const int64_t dim : {160, 192, 224, 256}) {
-    AttentionCase c = wide(dim);
+// Heads of another width for values than for scores, narrower and wider ones: the forward pass with results that take
+// the place of queries and with others, gradients in one pass, in two launches and, of wide heads, by warpgroups that
+// have one sum each.
+TEST_P(WideHeads, ValuesOfAnotherWidth) {
+  if (!has_warpgroup_matrix()) return;  // others have AttentionOnDevices.ValuesOfAnotherWidth
+  for (const auto& [dim, value_dim] :
+       {std::pair(192, 128), {128, 192}, {96, 64}, {64, 112}, {256, 80}, {144, 128}, {80, 208}}) {
+    AttentionCase c = wide(dim, dim == 96 ? DType::kF16 : DType::kBF16);
+    c.value_dim = value_dim;
     c.heads = 4;
+    c.queries = c.keys = 195;
+    c.mask = causal_mask();
+    expect_reference(c);
+    if (dim > 128) continue;
+    c.mask = nullptr;
+    c.layout = AttentionCase::Layout::kComputed;
+    c.queries = 70;
+    expect_reference(c);
+  }
+  AttentionCase latent = wide(192);
+  latent.value_dim = 128;
+  latent.heads = 2;
+  latent.kv_heads = 1;
+  latent.queries = 290;
+  latent.keys = 270;
+  latent.mask = window_mask_by_head(40);
+  expect_reference(latent);
+  latent.score = soft_capped_score(2);
+  expect_reference(latent, soft_capped_gradient(2));
+  latent.mask = nullptr;
+  latent.layout = AttentionCase::Layout::kComputed;
+  latent.has_gradient = false;
+  expect_reference(latent, soft_capped_gradient(2));
+}
+
+// Of wide heads (attention_hopper_wide_gradient.h), in tiles of 64 x 64: more tiles than there is room for at once, of
+// several heads of queries, with ends inside of a tile.
+TEST_P(WideHeads, GradientsByASumEach) {
+  for (const int64_t dim : {144, 160, 176, 192, 208, 224, 240, 256}) {
+    AttentionCase c = wide(dim);
+    c.heads = 6;
+    c.kv_heads = 3;
     c.mask = causal_mask();
     expect_reference(c);
   }
@@ -716,7 +786,7 @@ TEST_P(WideHeads, GradientsBySharedColumns) {
   expect_reference(window);
 }
 
-TEST_P(WideHeads, GradientsOfScoresBySharedColumns) {
+TEST_P(WideHeads, GradientsOfScoresByASumEach) {
   AttentionCase c = wide(256);
   c.kv_heads = 1;
   c.score = soft_capped_score(2);

@@ -247,7 +247,7 @@ TEST_F(AttentionOps, Errors) {
   EXPECT_THAT(error_text([&] { attention(q, zeros({1, 4, 3, 4}), zeros({1, 4, 3, 4})); }),
               testing::HasSubstr("takes queries and keys of one head dimension"));
   EXPECT_THAT(error_text([&] { attention(zeros({4, 2}), k, k); }),
-              testing::HasSubstr("attention: takes q [B, T, H, D] and k and v [B, S, K, D]"));
+              testing::HasSubstr("attention: takes q [B, T, H, D], k [B, S, K, D] and v [B, S, K, V]"));
   EXPECT_EQ(with({.mask = [](const AttentionPosition& p) { return p.key; }}),
             "attention: the mask does not give a bool; it was given (i32[])");
   const Tensor table = zeros({4}), square_table = zeros({4, 4});

@@ -161,13 +161,13 @@ void AttentionWriter::read_map_inputs() {
 
 std::string AttentionWriter::constants(const std::string& operand) const {
   return fmt::format(
-      "using Operand = {};\nstatic constexpr int kHeadDim = {};\nstatic constexpr int kBlockQ = {};\n"
-      "static constexpr int kBlockK = {};\nstatic constexpr bool kHasScore = {};\n"
+      "using Operand = {};\nstatic constexpr int kHeadDim = {};\nstatic constexpr int kValueDim = {};\n"
+      "static constexpr int kBlockQ = {};\nstatic constexpr int kBlockK = {};\nstatic constexpr bool kHasScore = {};\n"
       "static constexpr bool kScoreIsShifted = {};\nstatic constexpr bool kScoreAddsDistance = {};\n"
       "static constexpr bool kHasMask = {};\nstatic constexpr bool kMaskReadsMemory = {};\n"
       "static constexpr bool kHasBlockMap = {};\nstatic constexpr float scale = {};\n",
-      operand, graph_.shape(node_.inputs[0])[3].constant(), spec_.block_q, spec_.block_k, spec_.score != nullptr,
-      spec_.score_gradient != nullptr && is_one(*spec_.score_gradient),
+      operand, graph_.shape(node_.inputs[0])[3].constant(), graph_.shape(node_.inputs[2])[3].constant(), spec_.block_q,
+      spec_.block_k, spec_.score != nullptr, spec_.score_gradient != nullptr && is_one(*spec_.score_gradient),
       spec_.score != nullptr && find_distance_factor(*spec_.score), spec_.mask != nullptr,
       spec_.mask != nullptr && reads_memory(*spec_.mask), spec_.has_block_map, literal(DType::kF32, spec_.scale));
 }

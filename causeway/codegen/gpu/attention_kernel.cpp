@@ -54,6 +54,7 @@ class GpuAttentionWriter : public GpuAttentionOperandWriter {
     GpuAttentionProblem problem;
     problem.dtype = graph_.dtype(node_.inputs[0]);
     problem.head_dim = graph_.shape(node_.inputs[0])[3].constant();
+    problem.value_dim = graph_.shape(node_.inputs[2])[3].constant();
     problem.batch = batch_;
     problem.query_heads = query_heads_;
     problem.kv_heads = kv_heads_;

@@ -27,7 +27,8 @@ GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAtte
   launch.kernels.push_back(
       {.function = tile.ping_pong ? "cdna_attention_forward" : "gpu_attention_forward",
        .run = gpu_phase("kernel", tile.waves * architecture.wave_width,
-                        gpu_attention_shared_bytes(problem.head_dim, static_cast<int>(problem.element_bytes()), tile),
+                        gpu_attention_shared_bytes(problem.head_dim, problem.value_dim,
+                                                   static_cast<int>(problem.element_bytes()), tile),
                         blocks_of(problem.batch, problem.query_heads, problem.query_length, tile.queries)),
        .blocks_per_unit = tile.blocks_per_unit});
   return launch;
@@ -37,11 +38,11 @@ GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAtte
                                const HopperAttentionTile& tile, const GpuArchitecture&) {
   GpuAttentionLaunch launch;
   launch.include = "causeway/kernels/gpu/attention_hopper.h";
-  launch.kernels.push_back(
-      {.function = "hopper_attention_forward",
-       .run = gpu_phase(
-           "kernel", kWarpgroup * (tile.groups + 1), hopper_attention_shared_bytes(problem.head_dim, tile),
-           blocks_of(problem.batch, problem.query_heads, problem.query_length, hopper_attention_lines(tile.groups)))});
+  launch.kernels.push_back({.function = "hopper_attention_forward",
+                            .run = gpu_phase("kernel", kWarpgroup * (tile.groups + 1),
+                                             hopper_attention_shared_bytes(problem.head_dim, problem.value_dim, tile),
+                                             blocks_of(problem.batch, problem.query_heads, problem.query_length,
+                                                       hopper_attention_lines(tile.groups)))});
   launch.kernels.front().run.persistent = true;
   return launch;
 }
@@ -124,7 +125,7 @@ GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAtte
   add_two_passes(problem,
                  {.functions = tile.ping_pong ? "cdna_attention_" : "gpu_attention_",
                   .threads = tile.waves * architecture.wave_width,
-                  .shared_bytes = gpu_attention_gradient_shared_bytes(problem.head_dim,
+                  .shared_bytes = gpu_attention_gradient_shared_bytes(problem.head_dim, problem.value_dim,
                                                                       static_cast<int>(problem.element_bytes()), tile),
                   .queries = tile.queries,
                   .keys = tile.keys,
@@ -149,7 +150,8 @@ void add_one_pass(const GpuAttentionProblem& problem, const HopperAttentionGradi
   launch.kernels.push_back(
       {.function = "hopper_attention_joint_gradient",
        .run = gpu_phase(
-           "kernel", kWarpgroup * (tile.groups + 1), hopper_attention_gradient_shared_bytes(problem.head_dim, tile),
+           "kernel", kWarpgroup * (tile.groups + 1),
+           hopper_attention_gradient_shared_bytes(problem.head_dim, problem.value_dim, tile),
            blocks_of(problem.batch, problem.kv_heads, problem.key_length, hopper_attention_lines(tile.parts())))});
   launch.kernels.back().run.persistent = true;
   launch.kernels.push_back(
@@ -172,10 +174,10 @@ void add_wide_passes(const GpuAttentionProblem& problem, const HopperAttentionGr
     launch.kernels.back().run.persistent = true;
   };
   add("kernel_queries", "hopper_attention_wide_query_gradient",
-      hopper_attention_wide_queries_shared_bytes(problem.head_dim, queries),
+      hopper_attention_wide_queries_shared_bytes(problem.head_dim, problem.value_dim, queries),
       blocks_of(problem.batch, problem.query_heads, problem.query_length, hopper_attention_lines(queries.parts())));
   add("kernel_keys_values", "hopper_attention_wide_key_gradient",
-      hopper_attention_gradient_shared_bytes(problem.head_dim, tile),
+      hopper_attention_gradient_shared_bytes(problem.head_dim, problem.value_dim, tile),
       blocks_of(problem.batch, problem.kv_heads, problem.key_length, hopper_attention_lines(tile.parts())));
 }
 
@@ -194,7 +196,7 @@ GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAtte
   add_two_passes(problem,
                  {.functions = "hopper_attention_",
                   .threads = kWarpgroup * (tile.groups + 1),
-                  .shared_bytes = hopper_attention_gradient_shared_bytes(problem.head_dim, tile),
+                  .shared_bytes = hopper_attention_gradient_shared_bytes(problem.head_dim, problem.value_dim, tile),
                   .queries = hopper_attention_lines(tile.groups),
                   .keys = hopper_attention_lines(tile.groups),
                   .persistent = true},

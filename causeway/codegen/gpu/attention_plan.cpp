@@ -34,7 +34,7 @@ const Schedule& portable_schedule(std::span<const Schedule> schedules, const Gpu
                                   const GpuArchitecture& architecture) {
   const auto found = std::find_if(schedules.begin(), schedules.end(), [&](const Schedule& schedule) {
     return (schedule.operand_bytes == 2) == has_halves(problem) &&
-           gpu_attention_padded_dim(problem.head_dim) <= schedule.most_head_dim &&
+           gpu_attention_padded_dim(std::max(problem.head_dim, problem.value_dim)) <= schedule.most_head_dim &&
            schedule.instructions == architecture.wave_matrix;
   });
   CAUSEWAY_CHECK(found != schedules.end(), "no schedule of attention for {} on {}", dtype_name(problem.dtype),
@@ -47,11 +47,11 @@ const Schedule& portable_schedule(std::span<const Schedule> schedules, const Gpu
 const HopperAttentionSchedule* hopper_schedule(const GpuAttentionProblem& problem,
                                                const GpuArchitecture& architecture) {
   if (problem.fixed_order || !architecture.has_tma || !architecture.has_warpgroup_matrix || !has_halves(problem) ||
-      !hopper_attention_serves(problem.head_dim))
+      !hopper_attention_serves(problem.head_dim, problem.value_dim))
     return nullptr;
   const auto schedules = hopper_attention_schedules();
   return &*std::find_if(schedules.begin(), schedules.end(), [&](const HopperAttentionSchedule& schedule) {
-    return problem.head_dim <= schedule.most_head_dim;
+    return problem.head_dim <= schedule.most_head_dim && problem.value_dim <= schedule.most_value_dim;
   });
 }
 
@@ -60,17 +60,15 @@ std::optional<HopperAttentionGradientTile> hopper_gradient_tile(const HopperAtte
                                                                 const GpuAttentionProblem& problem,
                                                                 bool computes_operands) {
   if (computes_operands) return schedule.gradient_computing;
-  const auto& all = schedule.all_gradients;
-  const bool serves = all && (!all->wide() || hopper_attention_wide_gradient_serves(problem.head_dim));
-  return serves && problem.gradients->all() ? all : schedule.gradient;
+  return schedule.all_gradients && problem.gradients->all() ? schedule.all_gradients : schedule.gradient;
 }
 
 // Whether attention_one_query.h takes it.
 bool serves_one_query(const GpuAttentionProblem& problem, const GpuArchitecture& architecture) {
   const int64_t pieces = problem.head_dim * problem.element_bytes() / 16;
   return !problem.fixed_order && problem.query_length.is_constant(1) && all_in_memory(problem) &&
-         has_whole_pieces(problem) && std::has_single_bit(static_cast<uint64_t>(pieces)) &&
-         pieces <= architecture.wave_width;
+         has_whole_pieces(problem) && problem.value_dim == problem.head_dim &&
+         std::has_single_bit(static_cast<uint64_t>(pieces)) && pieces <= architecture.wave_width;
 }
 
 // Whether ping-pong is for heads and lengths like these, whichever operands lie in memory. It adds up in another order
@@ -79,8 +77,8 @@ bool serves_ping_pong(const GpuAttentionProblem& problem, const GpuArchitecture&
   constexpr int64_t kFewQueries = 128;
   const bool few = problem.query_length.is_constant() && problem.query_length.constant() <= kFewQueries;
   return architecture.wave_matrix == GpuArchitecture::WaveMatrix::kMfma && has_halves(problem) &&
-         (problem.head_dim == 64 || problem.head_dim == 128) && !problem.fixed_order && !few &&
-         problem.block_q % 32 == 0;
+         (problem.head_dim == 64 || problem.head_dim == 128) && problem.value_dim == problem.head_dim &&
+         !problem.fixed_order && !few && problem.block_q % 32 == 0;
 }
 
 OneQueryAttentionTile one_query_tile(const GpuAttentionProblem& problem, const GpuArchitecture& architecture) {
@@ -107,7 +105,8 @@ std::optional<GpuAttentionTile> ping_pong_tile(const GpuAttentionProblem& proble
   GpuAttentionTile tile = {.waves = 8, .keys = 64, .stages = 2, .ping_pong = true};
   tile.queries = 32 * tile.waves;
   tile.map_is_usable = problem.block_k % tile.keys == 0 && nests(problem.block_q, tile.queries);
-  if (gpu_attention_shared_bytes(problem.head_dim, 2, tile) > architecture.shared_bytes) return std::nullopt;
+  if (gpu_attention_shared_bytes(problem.head_dim, problem.value_dim, 2, tile) > architecture.shared_bytes)
+    return std::nullopt;
   return tile;
 }
 
@@ -120,7 +119,8 @@ std::optional<GpuAttentionGradientTile> ping_pong_gradient_tile(const GpuAttenti
   tile.keys = 16 * cdna_attention_key_blocks(problem.head_dim) * tile.waves;
   tile.map_is_usable = problem.block_k % tile.others == 0 && problem.block_q % tile.others == 0 &&
                        nests(problem.block_q, tile.queries) && nests(problem.block_k, tile.keys);
-  if (gpu_attention_gradient_shared_bytes(problem.head_dim, 2, tile) > architecture.shared_bytes) return std::nullopt;
+  if (gpu_attention_gradient_shared_bytes(problem.head_dim, problem.value_dim, 2, tile) > architecture.shared_bytes)
+    return std::nullopt;
   return tile;
 }
 
@@ -129,7 +129,8 @@ std::optional<GpuAttentionGradientTile> ping_pong_gradient_tile(const GpuAttenti
       ErrorKind::kResource,
       fmt::format("attention with heads of {} elements of {} bytes needs more than the {} bytes of shared memory "
                   "that a thread block of {} has",
-                  problem.head_dim, problem.element_bytes(), architecture.shared_bytes, architecture.processor),
+                  std::max(problem.head_dim, problem.value_dim), problem.element_bytes(), architecture.shared_bytes,
+                  architecture.processor),
       "attention", "Use smaller heads, or bf16.");
 }
 
@@ -141,7 +142,8 @@ GpuAttentionTile portable_tile(const GpuAttentionProblem& problem, const GpuArch
     for (const int waves : {4, 2, 1}) {
       GpuAttentionTile tile = {.waves = waves, .queries = 16 * blocks * waves, .keys = keys, .stages = schedule.stages};
       const auto bytes = static_cast<int>(problem.element_bytes());
-      if (gpu_attention_shared_bytes(problem.head_dim, bytes, tile) > architecture.shared_bytes) continue;
+      if (gpu_attention_shared_bytes(problem.head_dim, problem.value_dim, bytes, tile) > architecture.shared_bytes)
+        continue;
       tile.map_is_usable =
           problem.block_k % keys == 0 && problem.block_q % (16 * blocks) == 0 && nests(problem.block_q, tile.queries);
       tile.blocks_per_unit = problem.has_score ? schedule.blocks_per_unit_with_score : schedule.blocks_per_unit;
@@ -163,8 +165,8 @@ GpuAttentionGradientTile portable_gradient_tile(const GpuAttentionProblem& probl
                                        .others = others,
                                        .stages = schedule.stages,
                                        .gradients_together = schedule.gradients_together};
-      const int shared =
-          gpu_attention_gradient_shared_bytes(problem.head_dim, static_cast<int>(problem.element_bytes()), tile);
+      const int shared = gpu_attention_gradient_shared_bytes(problem.head_dim, problem.value_dim,
+                                                             static_cast<int>(problem.element_bytes()), tile);
       if (shared > architecture.shared_bytes) continue;
       tile.map_is_usable = block_k % others == 0 && block_q % others == 0 && block_q % 16 == 0 && block_k % 16 == 0 &&
                            nests(block_q, tile.queries) && nests(block_k, tile.keys);

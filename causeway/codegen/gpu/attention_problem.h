@@ -30,7 +30,8 @@ struct GpuAttentionGradients {
 
 struct GpuAttentionProblem {
   DType dtype = DType::kBF16;  // of the operands in memory
-  int64_t head_dim = 0;
+  int64_t head_dim = 0;        // of queries and keys
+  int64_t value_dim = 0;       // of values and outputs
   Dim batch, query_heads, kv_heads, query_length, key_length;
   int64_t block_q = 0, block_k = 0;  // blocks of the map
   bool has_score = false;            // a score function, which takes registers

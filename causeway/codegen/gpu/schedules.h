@@ -43,12 +43,12 @@ std::span<const AttentionGradientSchedule> attention_gradient_schedules();
 // attention_hopper.h and attention_hopper_gradient.h, its joint and its wide one, for operands of two bytes and
 // those of the heads of at most so many elements that hopper_attention_serves().
 struct HopperAttentionSchedule {
-  int most_head_dim;
+  int most_head_dim, most_value_dim;
   HopperAttentionTile forward;
   HopperAttentionTile forward_with_score;  // where a score function takes registers
   HopperAttentionTile forward_computing;   // where computing operands does, with a score function or without
   std::optional<HopperAttentionGradientTile> gradient, gradient_computing;  // none: attention_gradient.h serves them
-  // Of all three gradients: in one pass, where that takes less time than two, or by columns that warpgroups share out.
+  // Of all three gradients: in one pass, where that takes less time than two, or by warpgroups that have one sum each.
   std::optional<HopperAttentionGradientTile> all_gradients;
 };
 std::span<const HopperAttentionSchedule> hopper_attention_schedules();

@@ -38,8 +38,8 @@ void check_attention_shape(const AttentionShape& shape) {
   require(shape.query_length >= 0 && shape.key_length >= 0,
           fmt::format("the query length is {}, the key length {}", shape.query_length, shape.key_length),
           "lengths cannot be negative");
-  require(shape.head_dim >= 1 && shape.head_dim <= 512, fmt::format("the head dimension is {}", shape.head_dim),
-          "use a head dimension from 1 to 512");
+  for (int64_t dim : {shape.head_dim, shape.value_dim})
+    require(dim >= 1 && dim <= 512, fmt::format("the head dimension is {}", dim), "use a head dimension from 1 to 512");
   for (int64_t block : {shape.block_q, shape.block_k}) {
     require(block >= 16 && block <= 256 && block % 16 == 0, fmt::format("the block size is {}", block),
             "use a multiple of 16 from 16 to 256");
@@ -57,8 +57,8 @@ AttentionLaunch attention_forward_launch(const AttentionShape& shape, int64_t wo
   launch.query_splits = std::max<int64_t>(1, std::min({wanted, worthwhile, query_blocks}));
   launch.task_count = pairs * launch.query_splits;
   const bool single_pass = attention_is_single_pass(group, shape.query_length, shape.block_q, launch.query_splits);
-  launch.scratch_bytes = attention_forward_layout(shape.head_dim, shape.block_q, shape.block_k, shape.key_length,
-                                                  kMaxOperandBytes, single_pass)
+  launch.scratch_bytes = attention_forward_layout(shape.head_dim, shape.value_dim, shape.block_q, shape.block_k,
+                                                  shape.key_length, kMaxOperandBytes, single_pass)
                              .bytes;
   return launch;
 }
@@ -67,8 +67,9 @@ AttentionLaunch attention_backward_launch(const AttentionShape& shape) {
   check_attention_shape(shape);
   AttentionLaunch launch;
   launch.task_count = shape.batch * shape.kv_heads;
-  launch.scratch_bytes =
-      attention_backward_layout(shape.head_dim, shape.block_q, shape.block_k, shape.key_length, kMaxOperandBytes).bytes;
+  launch.scratch_bytes = attention_backward_layout(shape.head_dim, shape.value_dim, shape.block_q, shape.block_k,
+                                                   shape.key_length, kMaxOperandBytes)
+                             .bytes;
   return launch;
 }
 

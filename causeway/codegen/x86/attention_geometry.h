@@ -14,7 +14,8 @@ struct AttentionShape {
   int64_t kv_heads = 1;
   int64_t query_length = 0;
   int64_t key_length = 0;
-  int64_t head_dim = 0;
+  int64_t head_dim = 0;   // of queries and keys
+  int64_t value_dim = 0;  // of values and outputs
   int64_t block_q = 64;
   int64_t block_k = 64;
 };

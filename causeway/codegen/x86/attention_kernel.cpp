@@ -14,6 +14,7 @@ class X86AttentionWriter : public AttentionWriter {
     read_inputs();
     const Shape& q = graph_.shape(node_.inputs[0]);
     const Shape& k = graph_.shape(node_.inputs[1]);
+    const Shape& v = graph_.shape(node_.inputs[2]);
     const std::string text = constants(graph_.dtype(node_.inputs[0]) == DType::kBF16 ? "bf16" : "float");
     const std::string problem_functions = functions();
     std::string members, initialisation;
@@ -21,8 +22,15 @@ class X86AttentionWriter : public AttentionWriter {
 
     const bool backward = backward_;
     const auto shape = [=, block_q = spec_.block_q, block_k = spec_.block_k](const SymbolBindings& bindings) {
-      return AttentionShape{q[0].evaluate(bindings), q[2].constant(), k[2].constant(), q[1].evaluate(bindings),
-                            k[1].evaluate(bindings), q[3].constant(), block_q,         block_k};
+      return AttentionShape{.batch = q[0].evaluate(bindings),
+                            .query_heads = q[2].constant(),
+                            .kv_heads = k[2].constant(),
+                            .query_length = q[1].evaluate(bindings),
+                            .key_length = k[1].evaluate(bindings),
+                            .head_dim = q[3].constant(),
+                            .value_dim = v[3].constant(),
+                            .block_q = block_q,
+                            .block_k = block_k};
     };
     // Splitting by queries is decided when the kernel is compiled, where the sizes are known by then.
     const bool sizes_known = batch_.is_constant() && query_length_.is_constant() && key_length_.is_constant();

@@ -7,8 +7,12 @@
 
 namespace attention_tile {
 
+// Of a stage: keys, then values.
 template <class P>
-constexpr int kForwardTileElements = P::kTile.keys * row_stride<typename P::Operand>(kDimPadded<P>);
+constexpr int kForwardKeyElements = P::kTile.keys * row_stride<typename P::Operand>(kDimPadded<P>);
+template <class P>
+constexpr int kForwardStageElements =
+    kForwardKeyElements<P> + P::kTile.keys * row_stride<typename P::Operand>(kValuePadded<P>);
 
 // Which of a tile's keys element i of a wave's n-th 16 scores is of.
 struct KeysInOrder {
@@ -23,9 +27,9 @@ class Forward {
   using T = typename P::Operand;
   static constexpr int kThreads = P::kTile.waves * kWaveWidth;
   static constexpr int kBlocks = P::kTile.queries / (16 * P::kTile.waves);  // of 16 queries, in each wave
-  static constexpr int kInner = kDimPadded<P> / 16;
+  static constexpr int kInner = kDimPadded<P> / 16, kValueInner = kValuePadded<P> / 16;
   static constexpr int kOthers = P::kTile.keys / 16;
-  static constexpr int kStride = row_stride<T>(kDimPadded<P>);
+  static constexpr int kStride = row_stride<T>(kDimPadded<P>), kValueStride = row_stride<T>(kValuePadded<P>);
   // Fragments of float are too large to keep on NVIDIA's units, which multiply them outside the matrix unit.
   static constexpr bool kKeepQueries = sizeof(T) == 2;
 
@@ -47,7 +51,7 @@ class Forward {
 #pragma clang loop unroll(full)
     for (int r = 0; r < kBlocks; ++r) {
 #pragma clang loop unroll(full)
-      for (int d = 0; d < kInner; ++d) output_[r][d] = Accumulator{};
+      for (int d = 0; d < kValueInner; ++d) output_[r][d] = Accumulator{};
 #pragma clang loop unroll(full)
       for (int slot = 0; slot < kLinesPerLane; ++slot) {
         maximum_[r][slot] = -kInfinity;
@@ -81,11 +85,11 @@ class Forward {
 
  protected:
   CAUSEWAY_INLINE T* tile(int stage, int which) const {
-    return reinterpret_cast<T*>(shared_memory()) + (2 * stage + which) * kForwardTileElements<P>;
+    return reinterpret_cast<T*>(shared_memory()) + stage * kForwardStageElements<P> + which * kForwardKeyElements<P>;
   }
 
   CAUSEWAY_INLINE T* query_rows() const {
-    return reinterpret_cast<T*>(shared_memory()) + (kKeepQueries ? 0 : 2 * P::kTile.stages * kForwardTileElements<P>);
+    return reinterpret_cast<T*>(shared_memory()) + (kKeepQueries ? 0 : P::kTile.stages * kForwardStageElements<P>);
   }
 
   CAUSEWAY_INLINE const T* query_block(int r, int d) const {
@@ -134,10 +138,10 @@ class Forward {
           tile(stage, 0), key, p.key_length, [&](int64_t s, int d) { return p.load_k(b_, kv_head_, s, d); });
     }
     if constexpr (P::kDirectV) {
-      stage_rows<T, P::kTile.keys, kDimPadded<P>, P::kHeadDim, kThreads>(
+      stage_rows<T, P::kTile.keys, kValuePadded<P>, P::kValueDim, kThreads>(
           tile(stage, 1), key, p.key_length, [&](int64_t s) { return p.v_row(b_, kv_head_, s); });
     } else {
-      compute_rows<T, P::kTile.keys, kDimPadded<P>, P::kHeadDim, kThreads>(
+      compute_rows<T, P::kTile.keys, kValuePadded<P>, P::kValueDim, kThreads>(
           tile(stage, 1), key, p.key_length, [&](int64_t s, int d) { return p.load_v(b_, kv_head_, s, d); });
     }
   }
@@ -169,9 +173,9 @@ class Forward {
 #pragma clang loop unroll(full)
       for (int r = 0; r < kBlocks; ++r) set_weights(weights[r], scores[r][n]);
 #pragma clang loop unroll(full)
-      for (int d = 0; d < kInner; ++d) {
+      for (int d = 0; d < kValueInner; ++d) {
         ValueFragment<T> values;
-        load_values(values, tile(stage, 1) + n * 16 * kStride + 16 * d, kStride);
+        load_values(values, tile(stage, 1) + n * 16 * kValueStride + 16 * d, kValueStride);
 #pragma clang loop unroll(full)
         for (int r = 0; r < kBlocks; ++r) multiply_values<T>(output_[r][d], weights[r], values);
       }
@@ -248,7 +252,7 @@ class Forward {
         maximum_[r][slot] = shift[slot];
         sum_[r][slot] *= rescale;
 #pragma clang loop unroll(full)
-        for (int d = 0; d < kInner; ++d) {
+        for (int d = 0; d < kValueInner; ++d) {
 #pragma clang loop unroll(full)
           for (int i = 0; i < kAccumulatorElements; ++i)
             if (line_slot(i) == slot) output_[r][d].v[i] *= rescale;
@@ -269,7 +273,7 @@ class Forward {
   }
 
   CAUSEWAY_INLINE void finish() {
-    T* rows = reinterpret_cast<T*>(shared_memory()) + wave_index() * 16 * kStride;
+    T* rows = reinterpret_cast<T*>(shared_memory()) + wave_index() * 16 * kValueStride;
 #pragma clang loop unroll(full)
     for (int r = 0; r < kBlocks; ++r) {
       if (r > 0) wave_barrier();
@@ -281,11 +285,11 @@ class Forward {
         const int64_t t = first_line_ + 16 * r + line;
         if (t < p.query_length && other_of(0) == 0) p.store_lse(b_, h_, t, (maximum_[r][slot] + fast_log2(sum)) * kLn2);
 #pragma clang loop unroll(full)
-        for (int d = 0; d < kInner; ++d) {
+        for (int d = 0; d < kValueInner; ++d) {
 #pragma clang loop unroll(full)
           for (int i = 0; i < kAccumulatorElements; ++i)
             if (line_slot(i) == slot)
-              rows[line * kStride + 16 * d + other_of(i)] = to_operand<T>(output_[r][d].v[i] * inverse);
+              rows[line * kValueStride + 16 * d + other_of(i)] = to_operand<T>(output_[r][d].v[i] * inverse);
         }
       }
       wave_barrier();
@@ -295,26 +299,26 @@ class Forward {
 
   // 16 rows of results, of queries from `first` on.
   CAUSEWAY_INLINE void store_rows(const T* rows, int64_t first) const {
-    constexpr int kPiece = 16 / sizeof(T), kPieces = P::kHeadDim / kPiece, kRest = P::kHeadDim % kPiece;
+    constexpr int kPiece = 16 / sizeof(T), kPieces = P::kValueDim / kPiece, kRest = P::kValueDim % kPiece;
     for (int piece = lane_index(); piece < 16 * kPieces; piece += kWaveWidth) {
       const int line = piece / kPieces, d = piece % kPieces * kPiece;
       if (first + line >= p.query_length) continue;
       float values[kPiece];
 #pragma clang loop unroll(full)
-      for (int e = 0; e < kPiece; ++e) values[e] = to_float(rows[line * kStride + d + e]);
+      for (int e = 0; e < kPiece; ++e) values[e] = to_float(rows[line * kValueStride + d + e]);
 #pragma clang loop unroll(full)
       for (int e = 0; e < kPiece; ++e) p.store_out(b_, h_, first + line, d + e, values[e]);
     }
     for (int at = lane_index(); at < 16 * kRest; at += kWaveWidth) {
-      const int line = at / (kRest == 0 ? 1 : kRest), d = P::kHeadDim - 1 - at % (kRest == 0 ? 1 : kRest);
-      if (first + line < p.query_length) p.store_out(b_, h_, first + line, d, to_float(rows[line * kStride + d]));
+      const int line = at / (kRest == 0 ? 1 : kRest), d = P::kValueDim - 1 - at % (kRest == 0 ? 1 : kRest);
+      if (first + line < p.query_length) p.store_out(b_, h_, first + line, d, to_float(rows[line * kValueStride + d]));
     }
   }
 
   const P& p;
   int64_t first_query_, first_line_, b_, h_, kv_head_;
   LineFragment<T> queries_[kBlocks][kKeepQueries ? kInner : 1];
-  Accumulator output_[kBlocks][kInner];
+  Accumulator output_[kBlocks][kValueInner];
   float maximum_[kBlocks][kLinesPerLane];
   float sum_[kBlocks][kLinesPerLane];
 };

@@ -12,11 +12,6 @@
 
 namespace attention_tile {
 
-template <class P>
-constexpr int kGradientTileElements = P::kTile.others * row_stride<typename P::Operand>(kDimPadded<P>);
-template <class P>
-constexpr int kGradientLineElements = 16 * P::kTile.waves * row_stride<typename P::Operand>(kDimPadded<P>);
-
 // gpu_attention_gradient_shared_bytes() says how much shared memory a block takes: two operands of its own lines,
 // kTile.stages of two operands of the others, and for the keys' launch the statistics of kTile.stages tiles of queries.
 
@@ -85,22 +80,24 @@ class GradientBlock {
   static constexpr int kLines = 16 * P::kTile.waves;
   static_assert(kLines == P::kTile.queries && kLines == P::kTile.keys);
   static constexpr int kThreads = P::kTile.waves * kWaveWidth;
-  static constexpr int kInner = kDimPadded<P> / 16;
+  // Operand 0 has queries or keys, operand 1 output's gradients or values.
+  static constexpr int kInner = kDimPadded<P> / 16, kValueInner = kValuePadded<P> / 16;
   static constexpr int kOthers = P::kTile.others / 16;
-  static constexpr int kStride = row_stride<T>(kDimPadded<P>);
-  static constexpr bool kKeepLines = sizeof(T) == 2 && kInner <= 4;
+  static constexpr int kStride = row_stride<T>(kDimPadded<P>), kValueStride = row_stride<T>(kValuePadded<P>);
+  static constexpr bool kKeepLines = sizeof(T) == 2 && kInner <= 4 && kValueInner <= 4;
 
   CAUSEWAY_INLINE explicit GradientBlock(const P& problem) : p(problem) {}
 
-  CAUSEWAY_INLINE T* lines(int which) const {
-    return reinterpret_cast<T*>(shared_memory()) + which * kGradientLineElements<P>;
+  CAUSEWAY_INLINE T* stages() const {
+    return reinterpret_cast<T*>(shared_memory()) + kLines * (kStride + kValueStride);
   }
+  CAUSEWAY_INLINE T* lines(int which) const { return reinterpret_cast<T*>(shared_memory()) + which * kLines * kStride; }
   CAUSEWAY_INLINE T* tile(int stage, int which) const {
-    return lines(2) + (2 * stage + which) * kGradientTileElements<P>;
+    return stages() + (stage * (kStride + kValueStride) + which * kStride) * P::kTile.others;
   }
   // [kTile.stages][lse, delta][kTile.others]
   CAUSEWAY_INLINE float* statistics(int stage) const {
-    return reinterpret_cast<float*>(lines(2) + 2 * P::kTile.stages * kGradientTileElements<P>) +
+    return reinterpret_cast<float*>(stages() + P::kTile.stages * (kStride + kValueStride) * P::kTile.others) +
            2 * stage * P::kTile.others;
   }
 
@@ -117,10 +114,10 @@ class GradientBlock {
   template <int kRows>
   CAUSEWAY_INLINE void stage_out_gradients(T* to, int64_t h, int64_t t) const {
     if constexpr (P::kDirectGradient) {
-      stage_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(
+      stage_rows<T, kRows, kValuePadded<P>, P::kValueDim, kThreads>(
           to, t, p.query_length, [&](int64_t i) { return p.out_gradient_row(b_, h, i); });
     } else {
-      compute_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(
+      compute_rows<T, kRows, kValuePadded<P>, P::kValueDim, kThreads>(
           to, t, p.query_length, [&](int64_t i, int d) { return p.load_out_gradient(b_, h, i, d); });
     }
   }
@@ -137,89 +134,102 @@ class GradientBlock {
   template <int kRows>
   CAUSEWAY_INLINE void stage_values(T* to, int64_t s) const {
     if constexpr (P::kDirectV) {
-      stage_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(to, s, p.key_length,
-                                                                 [&](int64_t i) { return p.v_row(b_, kv_head_, i); });
+      stage_rows<T, kRows, kValuePadded<P>, P::kValueDim, kThreads>(
+          to, s, p.key_length, [&](int64_t i) { return p.v_row(b_, kv_head_, i); });
     } else {
-      compute_rows<T, kRows, kDimPadded<P>, P::kHeadDim, kThreads>(
+      compute_rows<T, kRows, kValuePadded<P>, P::kValueDim, kThreads>(
           to, s, p.key_length, [&](int64_t i, int d) { return p.load_v(b_, kv_head_, i, d); });
     }
+  }
+
+  template <int which>
+  static constexpr int kInnerOf = which == 0 ? kInner : kValueInner;
+  template <int which>
+  static constexpr int kStrideOf = which == 0 ? kStride : kValueStride;
+  template <int which>
+  CAUSEWAY_INLINE T* own_lines() const {
+    return lines(which) + wave_index() * 16 * kStrideOf<which>;
   }
 
   // The wave's own lines, where registers can hold them.
   CAUSEWAY_INLINE void keep_lines() {
     if constexpr (kKeepLines) {
 #pragma clang loop unroll(full)
-      for (int which = 0; which < 2; ++which) {
+      for (int d = 0; d < kInner; ++d) load_fragment(kept_[d], own_lines<0>() + 16 * d, kStride);
 #pragma clang loop unroll(full)
-        for (int d = 0; d < kInner; ++d)
-          load_fragment(kept_[which][d], lines(which) + wave_index() * 16 * kStride + 16 * d, kStride);
-      }
+      for (int d = 0; d < kValueInner; ++d) load_fragment(kept_[kInner + d], own_lines<1>() + 16 * d, kValueStride);
     }
   }
 
   // MMAs of the wave's lines of operand `which` with 16 others.
-  CAUSEWAY_INLINE Accumulator mma(int which, const T* others) const {
+  template <int which>
+  CAUSEWAY_INLINE Accumulator mma(const T* others) const {
     Accumulator result{};
 #pragma clang loop unroll(full)
-    for (int d = 0; d < kInner; ++d) {
+    for (int d = 0; d < kInnerOf<which>; ++d) {
       OtherFragment<T> other;
-      load_fragment(other, others + 16 * d, kStride);
+      load_fragment(other, others + 16 * d, kStrideOf<which>);
       if constexpr (kKeepLines) {
-        multiply_scores<T>(result, kept_[which][d], other);
+        multiply_scores<T>(result, kept_[which * kInner + d], other);
       } else {
         LineFragment<T> line;
-        load_fragment(line, lines(which) + wave_index() * 16 * kStride + 16 * d, kStride);
+        load_fragment(line, own_lines<which>() + 16 * d, kStrideOf<which>);
         multiply_scores<T>(result, line, other);
       }
     }
     return result;
   }
 
-  // sums += weights times 16 rows of `values`.
-  CAUSEWAY_INLINE void accumulate(Accumulator (&sums)[kInner], const Accumulator& weights, const T* values) const {
+  // sums += weights times 16 rows of `values`, others of operand `which`.
+  template <int which>
+  CAUSEWAY_INLINE void accumulate(Accumulator (&sums)[kInnerOf<which>], const Accumulator& weights,
+                                  const T* values) const {
     WeightFragment<T> fragment;
     set_weights(fragment, weights);
 #pragma clang loop unroll(full)
-    for (int d = 0; d < kInner; ++d) {
+    for (int d = 0; d < kInnerOf<which>; ++d) {
       ValueFragment<T> value;
-      load_values(value, values + 16 * d, kStride);
+      load_values(value, values + 16 * d, kStrideOf<which>);
       multiply_values<T>(sums[d], fragment, value);
     }
   }
 
   // The wave's 16 lines, times `factor`, through its own rows of operand `which`, in pieces of 16 bytes:
   // store_element(line, d, values, count).
-  template <class F>
-  CAUSEWAY_INLINE void store(const Accumulator (&sums)[kInner], float factor, int which, F store_element) const {
-    T* rows = lines(which) + wave_index() * 16 * kStride;
+  template <int which, class F>
+  CAUSEWAY_INLINE void store(const Accumulator (&sums)[kInnerOf<which>], float factor, F store_element) const {
+    constexpr int kWidth = which == 0 ? P::kHeadDim : P::kValueDim;
+    T* rows = own_lines<which>();
     wave_barrier();
 #pragma clang loop unroll(full)
-    for (int d = 0; d < kInner; ++d) {
+    for (int d = 0; d < kInnerOf<which>; ++d) {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i)
-        rows[line_of_slot(line_slot(i)) * kStride + 16 * d + other_of(i)] = to_operand<T>(sums[d].v[i] * factor);
+        rows[line_of_slot(line_slot(i)) * kStrideOf<which> + 16 * d + other_of(i)] =
+            to_operand<T>(sums[d].v[i] * factor);
     }
     wave_barrier();
-    constexpr int kPiece = P::kHeadDim % (16 / sizeof(T)) == 0 ? 16 / sizeof(T) : 1;
-    constexpr int kPieces = P::kHeadDim / kPiece;
+    constexpr int kPiece = kWidth % (16 / sizeof(T)) == 0 ? 16 / sizeof(T) : 1;
+    constexpr int kPieces = kWidth / kPiece;
     for (int piece = lane_index(); piece < 16 * kPieces; piece += kWaveWidth) {
       const int line = piece / kPieces, d = piece % kPieces * kPiece;
       float values[kPiece];
 #pragma clang loop unroll(full)
-      for (int e = 0; e < kPiece; ++e) values[e] = to_float(rows[line * kStride + d + e]);
+      for (int e = 0; e < kPiece; ++e) values[e] = to_float(rows[line * kStrideOf<which> + d + e]);
       store_element(line, d, values, kPiece);
     }
   }
 
   const P& p;
   int64_t b_ = 0, kv_head_ = 0;
-  LineFragment<T> kept_[2][kKeepLines ? kInner : 1];
+  LineFragment<T> kept_[kKeepLines ? kInner + kValueInner : 1];
 };
 
 template <class P>
 class QueryGradient : GradientBlock<P> {
   using Base = GradientBlock<P>;
-  using Base::b_, Base::kv_head_, Base::p, Base::kInner, Base::kLines, Base::kOthers, Base::kStride;
+  using Base::b_, Base::kv_head_, Base::p, Base::kInner, Base::kLines, Base::kOthers, Base::kStride, Base::kValueInner,
+      Base::kValueStride;
   using typename Base::T;
 
  public:
@@ -271,7 +281,7 @@ class QueryGradient : GradientBlock<P> {
     }
     copy_async_wait<0>();
     block_barrier();
-    this->store(sums_, p.scale, 0, [&](int line, int d, const float* values, int count) {
+    this->template store<0>(sums_, p.scale, [&](int line, int d, const float* values, int count) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < count; ++e) p.store_dq(b_, h_, first_line_ + line, d + e, values[e]);
@@ -312,8 +322,8 @@ class QueryGradient : GradientBlock<P> {
 #pragma clang loop unroll(disable)
     for (int n = 0; n < kOthers; ++n) {
       const T* keys = this->tile(stage, 0) + n * 16 * kStride;
-      const Accumulator scores = this->mma(0, keys);
-      const Accumulator dweights = this->mma(1, this->tile(stage, 1) + n * 16 * kStride);
+      const Accumulator scores = this->template mma<0>(keys);
+      const Accumulator dweights = this->template mma<1>(this->tile(stage, 1) + n * 16 * kValueStride);
       Accumulator gradients;
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
@@ -323,7 +333,7 @@ class QueryGradient : GradientBlock<P> {
                                                   static_cast<int32_t>(key) + 16 * n + other_of(i), masked)
                              .dqk;
       }
-      this->accumulate(sums_, gradients, keys);
+      this->template accumulate<0>(sums_, gradients, keys);
     }
   }
 
@@ -336,7 +346,8 @@ class QueryGradient : GradientBlock<P> {
 template <class P, bool kForKeys, bool kForValues>
 class KeyGradient : GradientBlock<P> {
   using Base = GradientBlock<P>;
-  using Base::b_, Base::kv_head_, Base::p, Base::kInner, Base::kLines, Base::kOthers, Base::kStride;
+  using Base::b_, Base::kv_head_, Base::p, Base::kInner, Base::kLines, Base::kOthers, Base::kStride, Base::kValueInner,
+      Base::kValueStride;
   using typename Base::T;
 
  public:
@@ -354,7 +365,9 @@ class KeyGradient : GradientBlock<P> {
     this->template stage_values<kLines>(this->lines(1), first_key_);
     copy_async_commit();
 #pragma clang loop unroll(full)
-    for (int d = 0; d < kInner; ++d) dk_[d] = dv_[d] = Accumulator{};
+    for (int d = 0; d < kInner; ++d) dk_[d] = Accumulator{};
+#pragma clang loop unroll(full)
+    for (int d = 0; d < kValueInner; ++d) dv_[d] = Accumulator{};
     copy_async_wait<0>();
     block_barrier();
     this->keep_lines();
@@ -384,13 +397,13 @@ class KeyGradient : GradientBlock<P> {
     copy_async_wait<0>();
     block_barrier();
     if constexpr (kForKeys)
-      this->store(dk_, p.scale, 0, [&](int line, int d, const float* values, int count) {
+      this->template store<0>(dk_, p.scale, [&](int line, int d, const float* values, int count) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
         for (int e = 0; e < count; ++e) p.store_dk(b_, kv_head_, first_line_ + line, d + e, values[e]);
       });
     if constexpr (kForValues)
-      this->store(dv_, 1.0f, 1, [&](int line, int d, const float* values, int count) {
+      this->template store<1>(dv_, 1.0f, [&](int line, int d, const float* values, int count) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
         for (int e = 0; e < count; ++e) p.store_dv(b_, kv_head_, first_line_ + line, d + e, values[e]);
@@ -446,9 +459,9 @@ class KeyGradient : GradientBlock<P> {
 #pragma clang loop unroll(disable)
     for (int n = 0; n < kOthers; ++n) {
       const T* queries = this->tile(stage, 0) + n * 16 * kStride;
-      const T* out_gradients = this->tile(stage, 1) + n * 16 * kStride;
-      Accumulator scores = this->mma(0, queries);
-      Accumulator dweights = this->mma(1, out_gradients);
+      const T* out_gradients = this->tile(stage, 1) + n * 16 * kValueStride;
+      Accumulator scores = this->template mma<0>(queries);
+      Accumulator dweights = this->template mma<1>(out_gradients);
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
         const int other = 16 * n + other_of(i);
@@ -459,13 +472,13 @@ class KeyGradient : GradientBlock<P> {
         scores.v[i] = pair.weight;
         dweights.v[i] = pair.dqk;
       }
-      if constexpr (kForValues) this->accumulate(dv_, scores, out_gradients);
-      if constexpr (kForKeys) this->accumulate(dk_, dweights, queries);
+      if constexpr (kForValues) this->template accumulate<1>(dv_, scores, out_gradients);
+      if constexpr (kForKeys) this->template accumulate<0>(dk_, dweights, queries);
     }
   }
 
   int64_t first_key_, first_line_;
-  Accumulator dk_[kInner], dv_[kInner];
+  Accumulator dk_[kInner], dv_[kValueInner];
 };
 
 }  // namespace attention_tile

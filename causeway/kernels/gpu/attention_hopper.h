@@ -17,7 +17,7 @@ struct ForwardShared {
   using T = typename P::Operand;
   T queries[P::kTile.query_stages][kLinesOfBlock<P> * kColumns<P>];
   T keys[P::kTile.stages][P::kTile.keys * kColumns<P>];
-  T values[P::kTile.stages][P::kTile.keys * kColumns<P>];
+  T values[P::kTile.stages][P::kTile.keys * kValueColumns<P>];
   Mbarrier queries_full[P::kTile.query_stages], queries_empty[P::kTile.query_stages];
   Mbarrier keys_full[P::kTile.stages], keys_empty[P::kTile.stages];
   Mbarrier values_full[P::kTile.stages], values_empty[P::kTile.stages];
@@ -29,8 +29,8 @@ struct ForwardShared {
 // two, heads above 192 take all that those that copy can do without, which those that compute operands cannot.
 template <class P>
 constexpr RegisterSplit forward_split() {
-  if (P::kTile.groups == 2) return P::kHeadDim > 192 && !P::kComputesOperands ? kUnevenSplit : kEvenSplit;
-  return P::kTile.keys == 64 && P::kHeadDim <= 128 ? kEvenSplitOfFour : kUnevenSplitOfFour;
+  if (P::kTile.groups == 2) return kWidest<P> > 192 && !P::kComputesOperands ? kUnevenSplit : kEvenSplit;
+  return P::kTile.keys == 64 && P::kValueDim <= 128 ? kEvenSplitOfFour : kUnevenSplitOfFour;
 }
 
 template <class P>
@@ -51,7 +51,7 @@ class ForwardCopier : Copier<P> {
     StageRing<P::kTile.stages> ring;
     const auto order = [&] {
       return TaskOrder<P>(block_count(), p.batch * p.query_heads, group, p.query_length, kLinesOfBlock<P>,
-                          p.key_length * (4 * P::kHeadDim));
+                          p.key_length * (2 * (P::kHeadDim + P::kValueDim)));
     };
     int32_t task = this->leads() ? take_task(counter, order().count(), 1) : 0;
 #pragma clang loop unroll(disable)
@@ -67,8 +67,9 @@ class ForwardCopier : Copier<P> {
           const int32_t h = head % heads;
           note = {QueryTiles(p.query_length, P::kTile.groups).first_of(tasks.tiles - 1 - tile), head / heads, h,
                   h / group};
-          this->template expect<Base::template kLoadedBytes<kLinesOfBlock<P>, P::kMapQ>>(full);
-          this->template load<kLinesOfBlock<P>, P::kMapQ>(shared_.queries[stage], full, note.b, note.head, note.first);
+          this->template expect<Base::template kLoadedBytes<kLinesOfBlock<P>, P::kHeadDim, P::kMapQ>>(full);
+          this->template load<kLinesOfBlock<P>, P::kHeadDim, P::kMapQ>(shared_.queries[stage], full, note.b, note.head,
+                                                                       note.first);
         } else {
           note.first = -1;
           barrier_arrive(full);
@@ -79,7 +80,7 @@ class ForwardCopier : Copier<P> {
         if constexpr (P::kComputesOperands) this->announce(full);
         return;
       }
-      this->template compute<kLinesOfBlock<P>, P::kMapQ>(
+      this->template compute<kLinesOfBlock<P>, P::kHeadDim, P::kMapQ>(
           shared_.queries[stage], note.first, p.query_length,
           [&](int64_t t, int d) { return p.load_q(note.b, note.head, t, d); });
       if constexpr (P::kComputesOperands) this->announce(full);
@@ -103,21 +104,22 @@ class ForwardCopier : Copier<P> {
       barrier_wait(&shared_.keys_empty[ring.stage], ring.parity ^ 1);
       if (this->leads()) {
         shared_.notes[ring.stage] = note;
-        this->template expect<Base::template kLoadedBytes<P::kTile.keys, P::kMapK>>(full);
-        this->template load<P::kTile.keys, P::kMapK>(shared_.keys[ring.stage], full, task.b, task.kv_head, note.first);
+        this->template expect<Base::template kLoadedBytes<P::kTile.keys, P::kHeadDim, P::kMapK>>(full);
+        this->template load<P::kTile.keys, P::kHeadDim, P::kMapK>(shared_.keys[ring.stage], full, task.b, task.kv_head,
+                                                                  note.first);
       }
-      this->template compute<P::kTile.keys, P::kMapK>(
+      this->template compute<P::kTile.keys, P::kHeadDim, P::kMapK>(
           shared_.keys[ring.stage], note.first, p.key_length,
           [&](int64_t s, int d) { return p.load_k(task.b, task.kv_head, s, d); });
       if constexpr (P::kComputesOperands) this->announce(full);
       full = &shared_.values_full[ring.stage];
       barrier_wait(&shared_.values_empty[ring.stage], ring.parity ^ 1);
       if (this->leads()) {
-        this->template expect<Base::template kLoadedBytes<P::kTile.keys, P::kMapV>>(full);
-        this->template load<P::kTile.keys, P::kMapV>(shared_.values[ring.stage], full, task.b, task.kv_head,
-                                                     note.first);
+        this->template expect<Base::template kLoadedBytes<P::kTile.keys, P::kValueDim, P::kMapV>>(full);
+        this->template load<P::kTile.keys, P::kValueDim, P::kMapV>(shared_.values[ring.stage], full, task.b,
+                                                                   task.kv_head, note.first);
       }
-      this->template compute<P::kTile.keys, P::kMapV>(
+      this->template compute<P::kTile.keys, P::kValueDim, P::kMapV>(
           shared_.values[ring.stage], note.first, p.key_length,
           [&](int64_t s, int d) { return p.load_v(task.b, task.kv_head, s, d); });
       if constexpr (P::kComputesOperands) this->announce(full);
@@ -133,11 +135,13 @@ class ForwardCopier : Copier<P> {
 template <class P>
 class Forward {
   using T = typename P::Operand;
-  static constexpr int kScores = P::kTile.keys / 2, kOutput = P::kHeadDim / 2;  // of this thread
-  static constexpr int kFirstTurn = 2 + P::kTile.groups;                        // a named barrier for each warpgroup
+  static constexpr int kScores = P::kTile.keys / 2, kOutput = P::kValueDim / 2;  // of this thread
+  static constexpr int kFirstTurn = 2 + P::kTile.groups;                         // a named barrier for each warpgroup
   // Where there is room for one task's queries alone the next one's take their place beside the last softmax and the
   // stores, which then do not go through that place.
   static constexpr bool kQueriesLeaveEarly = P::kTile.query_stages == 1;
+  // Nor do they where there are more columns of results than of queries.
+  static constexpr bool kStoresByLanes = kQueriesLeaveEarly || kValueColumns<P> > kColumns<P>;
   // Weights are relative to the greatest one of a row's first tile until they may exceed 2^kGrowth, which is seldom:
   // then to the greatest so far, and what was summed up before is multiplied. f16 ends at 2^16.
   static constexpr float kGrowth = __is_same(T, f16) ? 15 : 32;
@@ -211,7 +215,7 @@ class Forward {
         warpgroup_fence();
         multiply_queries(scores, queries);
         warpgroup_commit();
-        multiply_weights<P, P::kTile.keys>(output, weights, shared_.values[values_.stage]);
+        multiply_weights<P::kValueDim, P::kTile.keys>(output, weights, shared_.values[values_.stage]);
         warpgroup_commit();
         pass_turn();
         warpgroup_wait<1>();
@@ -229,7 +233,7 @@ class Forward {
         pack<T, P::kTile.keys>(scores, weights);
       }
       warpgroup_fence();
-      multiply_weights<P, P::kTile.keys>(output, weights, shared_.values[values_.stage]);
+      multiply_weights<P::kValueDim, P::kTile.keys>(output, weights, shared_.values[values_.stage]);
       warpgroup_commit();
       warpgroup_wait<0>();
       release(&shared_.values_empty[values_.stage]);
@@ -239,7 +243,8 @@ class Forward {
   }
 
   CAUSEWAY_INLINE void multiply_queries(float (&scores)[kScores], T* queries) const {
-    multiply_lines<P, kLinesOfBlock<P>, P::kTile.keys>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
+    multiply_lines<P::kHeadDim, kLinesOfBlock<P>, P::kTile.keys>(scores, queries, 64 * group_,
+                                                                 shared_.keys[keys_.stage]);
   }
 
   // Warpgroups begin their MMAs of a tile one after the other, so that one's softmax runs beside another's MMAs
@@ -419,7 +424,7 @@ class Forward {
   CAUSEWAY_INLINE void finish(const float (&output)[kOutput], const float (&maximum)[2], const float (&sum)[2],
                               T* queries, const TaskNote& task) {
     // Results take the place of this warpgroup's queries, which its last MMAs have read.
-    if constexpr (!kQueriesLeaveEarly) named_barrier(1 + group_, 128);
+    if constexpr (!kStoresByLanes) named_barrier(1 + group_, 128);
     const int32_t b = task.b, h = task.head;
     float inverse[2];
 #pragma clang loop unroll(full)
@@ -435,10 +440,10 @@ class Forward {
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_out(b, h, first_line_ + line, d + e, values[e]);
     };
-    if constexpr (kQueriesLeaveEarly) {
-      store_lines_by_lanes<P, T>(output, inverse, store);
+    if constexpr (kStoresByLanes) {
+      store_lines_by_lanes<P::kValueDim, T>(output, inverse, store);
     } else {
-      store_lines<P, kLinesOfBlock<P>>(output, inverse, queries, group_, store);
+      store_lines<P::kValueDim, kLinesOfBlock<P>>(output, inverse, queries, group_, store);
     }
   }
 

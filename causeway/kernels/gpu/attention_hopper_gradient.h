@@ -34,28 +34,35 @@ struct GradientTileNote {
   int32_t padding;
 };
 
+// A tile in two operands: queries and output's gradients, or keys and values.
+template <class P, int kLines>
+struct OperandPair {
+  typename P::Operand first[kLines * kColumns<P>], second[kLines * kValueColumns<P>];
+};
+
 // What a block shares: own lines of queries and output's gradients, others of keys and values, or the reverse.
 // hopper_attention_gradient_shared_bytes() counts its bytes.
 template <class P>
 struct GradientShared {
   using T = typename P::Operand;
   static constexpr int kLines = kLinesOfBlock<P>, kOwn = P::kTile.own_stages;
-  static constexpr bool kInOrder = false, kApart = false;
-  T own[kOwn][2][kLines * kColumns<P>];
-  T others[P::kTile.stages][2][P::kTile.others * kColumns<P>];
+  static constexpr bool kInOrder = false, kApart = false, kPassesOn = false;
+  OperandPair<P, kLines> own[kOwn];
+  OperandPair<P, P::kTile.others> others[P::kTile.stages];
   float statistics[P::kTile.stages][2][P::kTile.others];  // of queries: shift and delta
   Mbarrier own_full[kOwn], own_empty[kOwn];
   Mbarrier full[P::kTile.stages], empty[P::kTile.stages];
   TaskNote tasks[kOwn];
   GradientTileNote notes[P::kTile.stages];
 
-  CAUSEWAY_INLINE T* keys_of(int stage) { return others[stage][0]; }
-  CAUSEWAY_INLINE T* values_of(int stage) { return others[stage][1]; }
+  CAUSEWAY_INLINE T* keys_of(int stage) { return others[stage].first; }
+  CAUSEWAY_INLINE T* values_of(int stage) { return others[stage].second; }
   CAUSEWAY_INLINE float& statistic(int stage, int which, int query) { return statistics[stage][which][query]; }
 };
 
 // Queries and output's gradients, keys and values, into their tiles. Shared::kInOrder: blocks wait for earlier ones.
-// kApart: of others, values have one stage of their own beside the ring of keys.
+// kApart: of others, values have one stage of their own beside the ring of keys. kPassesOn: one warpgroup that
+// multiplies passes slopes on to the other one.
 template <class P, bool kOwnAreQueries, class Shared, RegisterSplit kSplit>
 class GradientCopier : Copier<P> {
   using Base = Copier<P>;
@@ -73,7 +80,8 @@ class GradientCopier : Copier<P> {
   CAUSEWAY_INLINE void run(uint32_t* counter) {
     const auto query_heads = static_cast<int32_t>(p.query_heads), kv_heads = static_cast<int32_t>(p.kv_heads);
     const int32_t group = query_heads / kv_heads, heads = kOwnAreQueries ? query_heads : kv_heads;
-    const int64_t other_bytes = (kOwnAreQueries ? p.key_length : p.query_length * group) * (4 * P::kHeadDim);
+    const int64_t other_bytes =
+        (kOwnAreQueries ? p.key_length : p.query_length * group) * (2 * (P::kHeadDim + P::kValueDim));
 #pragma clang loop unroll(disable)
     for (int32_t number = 0;; ++number) {
       const int stage = number % Shared::kOwn;
@@ -142,7 +150,8 @@ class GradientCopier : Copier<P> {
     }
     if constexpr (Shared::kApart) {
       if (this->leads())
-        this->template load<kOthers, P::kMapK>(shared_.keys[ring_.stage], full, task.b, task.kv_head, note.tile.first);
+        this->template load<kOthers, P::kHeadDim, P::kMapK>(shared_.keys[ring_.stage], full, task.b, task.kv_head,
+                                                            note.tile.first);
     } else {
       copy<kOthers, !kOwnAreQueries>(shared_.others[ring_.stage], full, task.b,
                                      kOwnAreQueries ? task.kv_head : note.head, note.tile.first);
@@ -161,37 +170,38 @@ class GradientCopier : Copier<P> {
     if constexpr (Shared::kApart) {
       barrier_wait(&shared_.values_empty, values_parity_ ^ 1);
       if (this->leads()) {
-        this->template expect<Base::template kLoadedBytes<kOthers, P::kMapV>>(&shared_.values_full);
-        this->template load<kOthers, P::kMapV>(shared_.values, &shared_.values_full, task.b, task.kv_head,
-                                               note.tile.first);
+        this->template expect<Base::template kLoadedBytes<kOthers, P::kValueDim, P::kMapV>>(&shared_.values_full);
+        this->template load<kOthers, P::kValueDim, P::kMapV>(shared_.values, &shared_.values_full, task.b, task.kv_head,
+                                                             note.tile.first);
       }
       values_parity_ ^= 1;
     }
   }
 
   template <int kRows, bool kQueries>
-  static constexpr int kBytes =
-      kQueries ? Base::template kLoadedBytes<kRows, P::kMapQ> + Base::template kLoadedBytes<kRows, P::kMapGradient>
-               : Base::template kLoadedBytes<kRows, P::kMapK> + Base::template kLoadedBytes<kRows, P::kMapV>;
+  static constexpr int
+      kBytes = Base::template kLoadedBytes < kRows,
+      P::kHeadDim,
+      kQueries ? P::kMapQ
+               : P::kMapK > +Base::template kLoadedBytes<kRows, P::kValueDim, kQueries ? P::kMapGradient : P::kMapV>;
   static constexpr int kTileBytes =
-      Shared::kApart ? Base::template kLoadedBytes<kOthers, P::kMapK> : kBytes<kOthers, !kOwnAreQueries>;
+      Shared::kApart ? Base::template kLoadedBytes<kOthers, P::kHeadDim, P::kMapK> : kBytes<kOthers, !kOwnAreQueries>;
   template <int kRows, bool kQueries>
-  CAUSEWAY_INLINE void copy(T (*to)[kRows * kColumns<P>], Mbarrier* full, int32_t b, int32_t head,
-                            int32_t first) const {
+  CAUSEWAY_INLINE void copy(OperandPair<P, kRows>& to, Mbarrier* full, int32_t b, int32_t head, int32_t first) const {
     if (this->leads()) {
-      this->template load<kRows, kQueries ? P::kMapQ : P::kMapK>(to[0], full, b, head, first);
-      this->template load<kRows, kQueries ? P::kMapGradient : P::kMapV>(to[1], full, b, head, first);
+      this->template load<kRows, P::kHeadDim, kQueries ? P::kMapQ : P::kMapK>(to.first, full, b, head, first);
+      this->template load<kRows, P::kValueDim, kQueries ? P::kMapGradient : P::kMapV>(to.second, full, b, head, first);
     }
     if constexpr (kQueries) {
-      this->template compute<kRows, P::kMapQ>(to[0], first, p.query_length,
-                                              [&](int64_t t, int d) { return p.load_q(b, head, t, d); });
-      this->template compute<kRows, P::kMapGradient>(
-          to[1], first, p.query_length, [&](int64_t t, int d) { return p.load_out_gradient(b, head, t, d); });
+      this->template compute<kRows, P::kHeadDim, P::kMapQ>(to.first, first, p.query_length,
+                                                           [&](int64_t t, int d) { return p.load_q(b, head, t, d); });
+      this->template compute<kRows, P::kValueDim, P::kMapGradient>(
+          to.second, first, p.query_length, [&](int64_t t, int d) { return p.load_out_gradient(b, head, t, d); });
     } else {
-      this->template compute<kRows, P::kMapK>(to[0], first, p.key_length,
-                                              [&](int64_t s, int d) { return p.load_k(b, head, s, d); });
-      this->template compute<kRows, P::kMapV>(to[1], first, p.key_length,
-                                              [&](int64_t s, int d) { return p.load_v(b, head, s, d); });
+      this->template compute<kRows, P::kHeadDim, P::kMapK>(to.first, first, p.key_length,
+                                                           [&](int64_t s, int d) { return p.load_k(b, head, s, d); });
+      this->template compute<kRows, P::kValueDim, P::kMapV>(to.second, first, p.key_length,
+                                                            [&](int64_t s, int d) { return p.load_v(b, head, s, d); });
     }
   }
 
@@ -342,7 +352,7 @@ class QueryGradient : GradientGroup<P, Shared> {
   }
 
  private:
-  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * kColumns<P>]) {
+  CAUSEWAY_INLINE void sum_up(OperandPair<P, kLines>& own) {
     float sums[P::kHeadDim / 2], scores[kOthers / 2], dweights[kOthers / 2], shift[2], delta[2];
     uint32_t gradients[kOthers / 16][4];
 #pragma clang loop unroll(full)
@@ -357,11 +367,11 @@ class QueryGradient : GradientGroup<P, Shared> {
     while (this->next_tile()) {
       T* keys = shared_.keys_of(ring_.stage);
       warpgroup_fence();
-      multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, keys);
+      multiply_lines<P::kHeadDim, kLines, kOthers>(scores, own.first, 64 * group_, keys);
       warpgroup_commit();
       this->wait_for_values();
       warpgroup_fence();
-      multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, shared_.values_of(ring_.stage));
+      multiply_lines<P::kValueDim, kLines, kOthers>(dweights, own.second, 64 * group_, shared_.values_of(ring_.stage));
       warpgroup_commit();
       // The sums of the tile before run until now.
       this->template leave_before<2>();
@@ -396,7 +406,7 @@ class QueryGradient : GradientGroup<P, Shared> {
       }
       pack<T, kOthers>(scores, gradients);
       warpgroup_fence();
-      multiply_weights<P, kOthers>(sums, gradients, keys);
+      multiply_weights<P::kHeadDim, kOthers>(sums, gradients, keys);
       warpgroup_commit();
       this->before_ = ring_.stage;
       ring_.advance();
@@ -405,7 +415,7 @@ class QueryGradient : GradientGroup<P, Shared> {
     // Results take the place of this warpgroup's queries, which its last MMAs have read.
     named_barrier(1 + group_, 128);
     const float factors[2] = {p.scale, p.scale};
-    store_lines<P, kLines>(sums, factors, own[0], group_, [&](int line, int d, const float (&values)[8]) {
+    store_lines<P::kHeadDim, kLines>(sums, factors, own.first, group_, [&](int line, int d, const float (&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_dq(b_, head_, first_line_ + line, d + e, values[e]);
@@ -461,11 +471,24 @@ CAUSEWAY_INLINE void load_columns(const float (&numbers)[kOthers], float (&own)[
   }
 }
 
+// Those of element i of this thread's accumulators, from its columns that begin at `column`: loaded before, or, where
+// registers do not hold them beside what else a tile takes, where they are.
+template <int kOwn>
+struct LoadedColumns {
+  const float (&numbers)[kOwn];
+  CAUSEWAY_INLINE float operator()(int32_t, int i) const { return numbers[i / 4 * 2 + i % 2]; }
+};
+template <int kOthers>
+struct ColumnsInPlace {
+  const float (&numbers)[kOthers];
+  CAUSEWAY_INLINE float operator()(int32_t column, int i) const { return numbers[column + i / 4 * 8 + i % 2]; }
+};
+
 // Scores of 64 keys and a tile of queries to weights, where the gradients of scores do not depend on these: beside the
-// MMAs that give the gradients of weights. shift(column, i): of the query of element i, in this thread's columns from
-// `column` on; `line`: its first key; `query`: the tile's first.
-template <Modified kModified, class P, int kScores, class Shift>
-CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[kScores], Shift shift, int32_t b, int32_t head,
+// MMAs that give the gradients of weights. `shift`: of the thread's columns; `line`: its first key; `query`: the
+// tile's first.
+template <Modified kModified, class P, int kScores, class Columns>
+CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[kScores], const Columns& shift, int32_t b, int32_t head,
                                 int32_t query, int32_t line, bool masked) {
   int32_t column = warpgroup_column(0);
   const QueryShift<ScoreWork<P>::shifts(kModified)> shift_of(p, static_cast<float>(line - query - column), b, head);
@@ -511,18 +534,16 @@ CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2]
   }
 }
 
-// The same by what the tile asks for. `loaded`: of `shifts`, those of this thread's columns; `inside`: no line is past
-// an end; `masked`: some pairs are not seen. Weights of keys past the end are finite where kAllFinite; where each key
-// is a line of its own it does not matter, and queries past the end have weights of 0 by themselves.
-template <bool kAllFinite, class P, int kOthers>
+// The same by what the tile asks for. `shift`: of the thread's columns, those of `shifts`; `inside`: no line is past an
+// end; `masked`: some pairs are not seen. Weights of keys past the end are finite where kAllFinite; where each key is a
+// line of its own it does not matter, and queries past the end have weights of 0 by themselves.
+template <bool kAllFinite, class P, int kOthers, class Columns>
 CAUSEWAY_INLINE void weigh_key_tile(const P& p, float (&scores)[kOthers / 2], const float (&shifts)[kOthers],
-                                    const float (&loaded)[kOthers / 4], int32_t b, int32_t head, int32_t query,
-                                    int32_t line, bool inside, bool masked) {
-  const auto shift = [&](int32_t, int i) { return loaded[i / 4 * 2 + i % 2]; };
+                                    const Columns& shift, int32_t b, int32_t head, int32_t query, int32_t line,
+                                    bool inside, bool masked) {
   if ((kAllFinite || masked || ScoreWork<P>::kReadsPositions) && !inside) {
     // Loaded again, so that what all of this takes has their registers.
-    const auto load = [&](int32_t column, int i) { return shifts[column + i / 4 * 8 + i % 2]; };
-    weigh_keys<Modified::kByAll>(p, scores, load, b, head, query, line, masked);
+    weigh_keys<Modified::kByAll>(p, scores, ColumnsInPlace<kOthers>{shifts}, b, head, query, line, masked);
   } else if (masked) {
     weigh_keys<ScoreWork<P>::kMasked>(p, scores, shift, b, head, query, line, true);
   } else {
@@ -562,19 +583,22 @@ class KeyGradient : GradientGroup<P> {
   }
 
  private:
-  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * kColumns<P>]) {
-    float dk[P::kHeadDim / 2], dv[P::kHeadDim / 2], scores[kOthers / 2], dweights[kOthers / 2];
+  CAUSEWAY_INLINE void sum_up(OperandPair<P, kLines>& own) {
+    float dk[P::kHeadDim / 2], dv[P::kValueDim / 2], scores[kOthers / 2], dweights[kOthers / 2];
     uint32_t packed[kOthers / 16][4], gradients[kOthers / 16][4];
 #pragma clang loop unroll(full)
-    for (int i = 0; i < P::kHeadDim / 2; ++i) dk[i] = dv[i] = 0.0f;
+    for (int i = 0; i < kWidest<P> / 2; ++i) {
+      if (i < P::kHeadDim / 2) dk[i] = 0.0f;
+      if (i < P::kValueDim / 2) dv[i] = 0.0f;
+    }
 #pragma clang loop unroll(disable)
     while (this->next_tile()) {
-      T* queries = shared_.others[ring_.stage][0];
-      T* out_gradients = shared_.others[ring_.stage][1];
+      T* queries = shared_.others[ring_.stage].first;
+      T* out_gradients = shared_.others[ring_.stage].second;
       warpgroup_fence();
-      multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, queries);
+      multiply_lines<P::kHeadDim, kLines, kOthers>(scores, own.first, 64 * group_, queries);
       warpgroup_commit();
-      multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, out_gradients);
+      multiply_lines<P::kValueDim, kLines, kOthers>(dweights, own.second, 64 * group_, out_gradients);
       warpgroup_commit();
       const int32_t query = note_.tile.first, line = first_line_ + warpgroup_row(0);
       // Queries past the end have weights of 0, and keys past the end are not stored.
@@ -588,7 +612,8 @@ class KeyGradient : GradientGroup<P> {
         float shift[kOthers / 4];
         load_columns(statistics[0], shift);
         warpgroup_wait<1>();
-        weigh_key_tile<false>(p, scores, statistics[0], shift, b_, note_.head, query, line, inside, masked);
+        weigh_key_tile<false>(p, scores, statistics[0], LoadedColumns<kOthers / 4>{shift}, b_, note_.head, query, line,
+                              inside, masked);
         warpgroup_wait<0>();
         if constexpr (kForKeys) {
 #pragma clang loop unroll(full)
@@ -600,8 +625,8 @@ class KeyGradient : GradientGroup<P> {
       if constexpr (kForValues) pack<T, kOthers>(scores, packed);
       if constexpr (kForKeys) pack<T, kOthers>(dweights, gradients);
       warpgroup_fence();
-      if constexpr (kForValues) multiply_weights<P, kOthers>(dv, packed, out_gradients);
-      if constexpr (kForKeys) multiply_weights<P, kOthers>(dk, gradients, queries);
+      if constexpr (kForValues) multiply_weights<P::kValueDim, kOthers>(dv, packed, out_gradients);
+      if constexpr (kForKeys) multiply_weights<P::kHeadDim, kOthers>(dk, gradients, queries);
       warpgroup_commit();
       warpgroup_wait<0>();
       release(&shared_.empty[ring_.stage]);
@@ -612,7 +637,7 @@ class KeyGradient : GradientGroup<P> {
     const int32_t head = shared_.tasks[this->own_.stage].head;
     if constexpr (kForKeys) {
       const float factors[2] = {p.scale, p.scale};
-      store_lines<P, kLines>(dk, factors, own[0], group_, [&](int line, int d, const float (&values)[8]) {
+      store_lines<P::kHeadDim, kLines>(dk, factors, own.first, group_, [&](int line, int d, const float (&values)[8]) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
         for (int e = 0; e < 8; ++e) p.store_dk(b_, head, first_line_ + line, d + e, values[e]);
@@ -620,11 +645,13 @@ class KeyGradient : GradientGroup<P> {
     }
     if constexpr (kForValues) {
       const float factors[2] = {1.0f, 1.0f};
-      store_lines<P, kLines>(dv, factors, own[1], group_, [&](int line, int d, const float (&values)[8]) {
-        if (first_line_ + line >= p.key_length) return;
+      store_lines<P::kValueDim, kLines>(dv, factors, own.second, group_,
+                                        [&](int line, int d, const float (&values)[8]) {
+                                          if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
-        for (int e = 0; e < 8; ++e) p.store_dv(b_, head, first_line_ + line, d + e, values[e]);
-      });
+                                          for (int e = 0; e < 8; ++e)
+                                            p.store_dv(b_, head, first_line_ + line, d + e, values[e]);
+                                        });
     }
   }
 };
@@ -646,6 +673,12 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32
     if constexpr (Shared::kApart) {
       barrier_init(&shared.values_full, 1);
       barrier_init(&shared.values_empty, 4 * P::kTile.groups);
+    }
+    if constexpr (Shared::kPassesOn) {
+      for (int stage = 0; stage < 2; ++stage) {
+        barrier_init(&shared.slopes_full[stage], 4);
+        barrier_init(&shared.slopes_empty[stage], 4);
+      }
     }
     barrier_init_fence();
   }

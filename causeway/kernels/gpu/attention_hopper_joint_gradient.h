@@ -38,8 +38,8 @@ struct JointGradientShared {
   using T = typename P::Operand;
   static constexpr int kLines = kLinesOfBlock<P>, kOwn = P::kTile.own_stages;
   static constexpr bool kInOrder = true, kApart = false;
-  T own[kOwn][2][kLines * kColumns<P>];
-  T others[P::kTile.stages][2][P::kTile.others * kColumns<P>];
+  OperandPair<P, kLines> own[kOwn];
+  OperandPair<P, P::kTile.others> others[P::kTile.stages];
   T score_gradients[2][kLines * P::kTile.others];                 // lines of keys, of two tiles
   float sums[P::kTile.groups][joint_gradient_sums(P::kHeadDim)];  // of tiles that each warpgroup adds up
   float statistics[P::kTile.stages][2][P::kTile.others];
@@ -158,21 +158,24 @@ class JointGradient {
   }
 
  private:
-  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * kColumns<P>]) {
-    float dk[P::kHeadDim / 2], dv[P::kHeadDim / 2];
+  CAUSEWAY_INLINE void sum_up(OperandPair<P, kLines>& own) {
+    float dk[P::kHeadDim / 2], dv[P::kValueDim / 2];
 #pragma clang loop unroll(full)
-    for (int i = 0; i < P::kHeadDim / 2; ++i) dk[i] = computed_here(0.0f), dv[i] = computed_here(0.0f);
+    for (int i = 0; i < kWidest<P> / 2; ++i) {
+      if (i < P::kHeadDim / 2) dk[i] = computed_here(0.0f);
+      if (i < P::kValueDim / 2) dv[i] = computed_here(0.0f);
+    }
     add_tiles(own, dk, dv);
     // Results take the place of keys and values, which the other warpgroup's MMAs may still read.
     named_barrier(kJoin, 128 * P::kTile.groups);
     const int32_t head = shared_.tasks[own_.stage].head;
     const float scales[2] = {p.scale, p.scale}, ones[2] = {1.0f, 1.0f};
-    store_lines<P, kLines>(dk, scales, own[0], group_, [&](int line, int d, const float (&values)[8]) {
+    store_lines<P::kHeadDim, kLines>(dk, scales, own.first, group_, [&](int line, int d, const float (&values)[8]) {
       if (first_line() + line >= p.key_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_dk(b_, head, first_line() + line, d + e, values[e]);
     });
-    store_lines<P, kLines>(dv, ones, own[1], group_, [&](int line, int d, const float (&values)[8]) {
+    store_lines<P::kValueDim, kLines>(dv, ones, own.second, group_, [&](int line, int d, const float (&values)[8]) {
       if (first_line() + line >= p.key_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_dv(b_, head, first_line() + line, d + e, values[e]);
@@ -180,8 +183,8 @@ class JointGradient {
   }
 
   // Tile after tile.
-  CAUSEWAY_INLINE void add_tiles(T (&own)[2][kLines * kColumns<P>], float (&dk)[P::kHeadDim / 2],
-                                 float (&dv)[P::kHeadDim / 2]) {
+  CAUSEWAY_INLINE void add_tiles(OperandPair<P, kLines>& own, float (&dk)[P::kHeadDim / 2],
+                                 float (&dv)[P::kValueDim / 2]) {
     float scores[kOthers / 2], dweights[kOthers / 2];
     uint32_t packed[kOthers / 16][4], gradients[kOthers / 16][4];
     bool last = false;
@@ -189,8 +192,8 @@ class JointGradient {
 #pragma clang loop unroll(disable)
     for (;;) {
       multiply_scores(scores, own);
-      T* queries = shared_.others[ring_.stage][0];
-      T* out_gradients = shared_.others[ring_.stage][1];
+      T* queries = shared_.others[ring_.stage].first;
+      T* out_gradients = shared_.others[ring_.stage].second;
       multiply_weight_gradients(dweights, own);
       const float (&statistics)[2][kOthers] = shared_.statistics[ring_.stage];
       const int32_t query = note_.tile.first, line = first_line() + warpgroup_row(0);
@@ -201,7 +204,8 @@ class JointGradient {
         float shift[kOthers / 4];
         load_columns(statistics[0], shift);
         warpgroup_wait<1>();
-        weigh_key_tile<true>(p, scores, statistics[0], shift, b_, note_.head, query, line, inside, masked);
+        weigh_key_tile<true>(p, scores, statistics[0], LoadedColumns<kOthers / 4>{shift}, b_, note_.head, query, line,
+                             inside, masked);
         warpgroup_wait<0>();
 #pragma clang loop unroll(full)
         for (int i = 0; i < kOthers / 2; ++i)
@@ -214,8 +218,8 @@ class JointGradient {
       pack<T, kOthers>(scores, packed);
       pack<T, kOthers>(dweights, gradients);
       warpgroup_fence();
-      multiply_weights<P, kOthers>(dv, packed, out_gradients);
-      multiply_weights<P, kOthers>(dk, gradients, queries);
+      multiply_weights<P::kValueDim, kOthers>(dv, packed, out_gradients);
+      multiply_weights<P::kHeadDim, kOthers>(dk, gradients, queries);
       warpgroup_commit();
       T* passed_on = pass_on(gradients);
       const bool adds_up = tile_parity_ == group_;
@@ -228,7 +232,7 @@ class JointGradient {
       if (adds_up) {
         named_barrier(barrier, 128 * P::kTile.groups);
         float dq[P::kHeadDim / 2];
-        multiply_joint(dq, passed_on, own[0]);
+        multiply_joint(dq, passed_on, own.first);
         hand_on(dq);
       }
       if (last) break;
@@ -249,17 +253,17 @@ class JointGradient {
   }
 
   // Scores, and gradients of weights, of the tile at hand.
-  CAUSEWAY_INLINE void multiply_scores(float (&scores)[kOthers / 2], T (&own)[2][kLines * kColumns<P>]) const {
+  CAUSEWAY_INLINE void multiply_scores(float (&scores)[kOthers / 2], OperandPair<P, kLines>& own) const {
     forget(scores);
     warpgroup_fence();
-    multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, shared_.others[ring_.stage][0]);
+    multiply_lines<P::kHeadDim, kLines, kOthers>(scores, own.first, 64 * group_, shared_.others[ring_.stage].first);
     warpgroup_commit();
   }
-  CAUSEWAY_INLINE void multiply_weight_gradients(float (&dweights)[kOthers / 2],
-                                                 T (&own)[2][kLines * kColumns<P>]) const {
+  CAUSEWAY_INLINE void multiply_weight_gradients(float (&dweights)[kOthers / 2], OperandPair<P, kLines>& own) const {
     forget(dweights);
     warpgroup_fence();
-    multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, shared_.others[ring_.stage][1]);
+    multiply_lines<P::kValueDim, kLines, kOthers>(dweights, own.second, 64 * group_,
+                                                  shared_.others[ring_.stage].second);
     warpgroup_commit();
   }
 
@@ -390,10 +394,10 @@ CAUSEWAY_INLINE void hopper_attention_finish_queries(const P& p, int task) {
     for (int e = 0; e < 4; ++e) sums[i + e] = four[e];
   }
   const float factors[2] = {p.scale, p.scale};
-  store_lines<P, 64>(sums, factors, reinterpret_cast<T*>(shared_memory()), 0,
-                     [&](int line, int d, const float (&values)[8]) {
-                       if (query + line >= p.query_length) return;
+  store_lines<P::kHeadDim, 64>(sums, factors, reinterpret_cast<T*>(shared_memory()), 0,
+                               [&](int line, int d, const float (&values)[8]) {
+                                 if (query + line >= p.query_length) return;
 #pragma clang loop unroll(full)
-                       for (int e = 0; e < 8; ++e) p.store_dq(b, head, query + line, d + e, values[e]);
-                     });
+                                 for (int e = 0; e < 8; ++e) p.store_dq(b, head, query + line, d + e, values[e]);
+                               });
 }

@@ -31,9 +31,11 @@ constexpr uint64_t columns_further(int columns) {
 }
 constexpr uint64_t rows_further(int rows) { return static_cast<uint64_t>(rows * 128 / 16); }
 
-// Of tiles, a head's elements first.
+// Of tiles of queries and keys, and of values and output's gradients; a head's elements first.
 template <class P>
 constexpr int kColumns = hopper_attention_columns(P::kHeadDim);
+template <class P>
+constexpr int kValueColumns = hopper_attention_columns(P::kValueDim);
 
 // Queries, or keys, of a block: parts of 64, mostly one for each warpgroup that multiplies.
 template <class P>
@@ -69,6 +71,9 @@ CAUSEWAY_INLINE void release(Mbarrier* barrier) {
   wave_barrier();
   if (lane_index() == 0) barrier_arrive(barrier);
 }
+
+template <class P>
+constexpr int kWidest = P::kHeadDim > P::kValueDim ? P::kHeadDim : P::kValueDim;
 
 // How many registers threads have of warpgroups that copy and of those that multiply; three warpgroups begin with 168,
 // four with 128. copying_narrows: those that copy have enough to look at whole rows of maps at once.
@@ -369,25 +374,25 @@ class Copier {
     if (leads()) barrier_arrive(barrier);
   }
 
-  // Lines [first, first + kLines) of a head, zeros past the end: loaded, by the thread that leads, ...
-  template <int kLines, int kMap>
-  static constexpr int kLoadedBytes = kMap < 0 ? 0 : kLines * kColumns<P> * 2;
-  template <int kLines, int kMap>
+  // Lines [first, first + kLines) of a head of kDim elements, zeros past the end: loaded, by the thread that leads, ...
+  template <int kLines, int kDim, int kMap>
+  static constexpr int kLoadedBytes = kMap < 0 ? 0 : kLines * hopper_attention_columns(kDim) * 2;
+  template <int kLines, int kDim, int kMap>
   CAUSEWAY_INLINE void load(T* tile, Mbarrier* barrier, int32_t b, int32_t head, int32_t first) const {
     if constexpr (kMap >= 0) {
 #pragma clang loop unroll(full)
-      for (int column = 0; column < kColumns<P>; column += 64)
+      for (int column = 0; column < kDim; column += 64)
 #pragma clang loop unroll(full)
         for (int line = 0; line < kLines; line += hopper_attention_box_lines(kLines))
           tensor_load(tile + (column / 64 * kLines + line) * 64, &maps_[kMap], barrier, column, first + line, head, b);
     }
   }
   // ... or computed, by all: `element(i, d)`.
-  template <int kLines, int kMap, class Element>
+  template <int kLines, int kDim, int kMap, class Element>
   CAUSEWAY_INLINE static void compute(T* tile, int32_t first, int64_t limit, Element element) {
     if constexpr (kMap < 0) {
       // Where a head's pieces do not share out threads, a thread's columns change from round to round.
-      constexpr int kPieces = P::kHeadDim / 8;
+      constexpr int kPieces = kDim / 8;
 #pragma clang loop unroll_count(8)
       for (int round = 0; round < kLines * kPieces / 128; ++round) {
         const int at = 128 % kPieces == 0 ? thread_index() : round * 128 + thread_index();
@@ -415,24 +420,24 @@ CAUSEWAY_INLINE void pack(const float (&values)[kColumns / 2], uint32_t (&packed
   }
 }
 
-// c (+)= A B^T: 64 lines of `a`, a tile of kLinesA lines, from `first` on; all kLinesB lines of `b`.
-template <class P, int kLinesA, int kLinesB, class T>
+// c (+)= A B^T over kDim columns: 64 lines of `a`, a tile of kLinesA lines, from `first` on; all kLinesB lines of `b`.
+template <int kDim, int kLinesA, int kLinesB, class T>
 CAUSEWAY_INLINE void multiply_lines(float (&c)[kLinesB / 2], T* a, int first, T* b) {
   const uint64_t left = tile_descriptor(a + first * 64, kLinesA * 128);
   const uint64_t right = tile_descriptor(b, kLinesB * 128);
 #pragma clang loop unroll(full)
-  for (int d = 0; d < P::kHeadDim; d += 16)
+  for (int d = 0; d < kDim; d += 16)
     warpgroup_multiply_add<T, kLinesB, false, false>(c, left + columns_further<kLinesA>(d),
                                                      right + columns_further<kLinesB>(d), d > 0);
 }
 
-// c += W B: packed weights of kLines columns, all kLines lines of `b`.
-template <class P, int kLines, class T>
-CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_t (&weights)[kLines / 16][4], T* b) {
+// c += W B: packed weights of kLines columns, all kLines lines of `b`, kDim columns of it.
+template <int kDim, int kLines, class T>
+CAUSEWAY_INLINE void multiply_weights(float (&c)[kDim / 2], const uint32_t (&weights)[kLines / 16][4], T* b) {
   const uint64_t right = tile_descriptor(b, kLines * 128);
 #pragma clang loop unroll(full)
   for (int step = 0; step < kLines / 16; ++step)
-    warpgroup_multiply_add<T, P::kHeadDim, true>(c, weights[step], right + rows_further(16 * step), true);
+    warpgroup_multiply_add<T, kDim, true>(c, weights[step], right + rows_further(16 * step), true);
 }
 
 // The piece of 16 bytes that a lane stores of 16 lines in a round, neighbours along a line side by side: its line, from
@@ -447,16 +452,16 @@ CAUSEWAY_INLINE uint32_t stored_piece(uint32_t round, uint32_t lane) {
   return (32 % kPieces == 0 ? lane : round * 32 + lane) % kPieces;
 }
 
-// A warpgroup's 64 lines, each times its factor, through its own part of `tile`, which its MMAs have read and which
-// TMA may write to afterwards: store_element(line, d, value).
-template <class P, int kLines, class T, class F>
-CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const float (&factors)[2], T* tile, int group,
+// A warpgroup's 64 lines of kDim elements, each times its factor, through its own part of `tile`, which its MMAs have
+// read and which TMA may write to afterwards: store_element(line, d, value).
+template <int kDim, int kLines, class T, class F>
+CAUSEWAY_INLINE void store_lines(const float (&sums)[kDim / 2], const float (&factors)[2], T* tile, int group,
                                  F store_element) {
   // Without signs, which every address would have to take care of.
   const uint32_t thread = computed_here(static_cast<uint32_t>(thread_index()) % 128);
   const uint32_t lane = thread % 32, first = thread / 32 * 16, own = static_cast<uint32_t>(group) * 64;
 #pragma clang loop unroll(full)
-  for (uint32_t i = 0; i < P::kHeadDim / 2; i += 2) {
+  for (uint32_t i = 0; i < kDim / 2; i += 2) {
     // As warpgroup_row(i) and warpgroup_column(i).
     T* to = tile_piece(tile, kLines, own + first + lane / 4 + (i & 2) * 4, i / 4) + lane % 4 * 2;
     const float factor = factors[(i & 2) / 2];
@@ -464,7 +469,7 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
     __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
   }
   wave_barrier();
-  constexpr uint32_t kPieces = P::kHeadDim / 8, kRounds = kPieces / 2;
+  constexpr uint32_t kPieces = kDim / 8, kRounds = kPieces / 2;
   alignas(16) T stored[kRounds][8];
 #pragma clang loop unroll(full)
   for (uint32_t round = 0; round < kRounds; ++round) {
@@ -485,13 +490,12 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
 
 // The same from registers: four lanes, which have pairs of columns, exchange them for pieces of 16 bytes. The tile is
 // free for what TMA writes next while these are on their way.
-template <class P, class T, class F>
-CAUSEWAY_INLINE void store_lines_by_lanes(const float (&sums)[P::kHeadDim / 2], const float (&factors)[2],
-                                          F store_element) {
+template <int kDim, class T, class F>
+CAUSEWAY_INLINE void store_lines_by_lanes(const float (&sums)[kDim / 2], const float (&factors)[2], F store_element) {
   const uint32_t thread = computed_here(static_cast<uint32_t>(thread_index()) % 128);
   const uint32_t lane = thread % 4, line = thread / 32 * 16 + thread % 32 / 4;
   const bool odd = (lane & 1) != 0, upper = (lane & 2) != 0;
-  constexpr int kPieces = P::kHeadDim / 8;
+  constexpr int kPieces = kDim / 8;
 #pragma clang loop unroll(full)
   for (int piece = 0; piece < kPieces; piece += 4) {
 #pragma clang loop unroll(full)

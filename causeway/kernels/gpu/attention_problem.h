@@ -14,13 +14,15 @@ CAUSEWAY_INLINE float score_tanh(float x) {
   return __builtin_fmaf(-2.0f, fast_reciprocal(fast_exp2(x * 2.88539008f) + 1.0f), 1.0f);
 }
 
-// Operand: what is multiplied: bf16, f16, float or tf32. kBlockQ, kBlockK: of the block map. scale: what q . k is
+// Operand: what is multiplied: bf16, f16, float or tf32. kHeadDim: of queries and keys; kValueDim: of values and
+// outputs. kBlockQ, kBlockK: of the block map. scale: what q . k is
 // multiplied by, before there is a score. Sizes are static constexpr int64_t where they are known when the kernel is
 // written, otherwise members; query_heads is a multiple of kv_heads.
 template <class P>
 concept AttentionWithSizes = requires(const P& problem) {
   typename P::Operand;
   { P::kHeadDim } -> SameType<int>;
+  { P::kValueDim } -> SameType<int>;
   { P::kBlockQ } -> SameType<int>;
   { P::kBlockK } -> SameType<int>;
   { P::scale } -> SameType<float>;
@@ -121,30 +123,31 @@ concept AttentionGradientByAddress = AttentionByAddress<P> && requires {
 // hopper_attention_box_lines() of a tile's lines, whose numbers are kMapQ and its like; -1: elements are computed.
 // kComputesOperands: of any of them.
 template <class P>
-concept AttentionByTma = sizeof(typename P::Operand) == 2 && hopper_attention_serves(P::kHeadDim) && requires {
-  { P::kMapQ } -> SameType<int>;
-  { P::kMapK } -> SameType<int>;
-  { P::kMapV } -> SameType<int>;
-  { P::kComputesOperands } -> SameType<bool>;
-};
+concept AttentionByTma =
+    sizeof(typename P::Operand) == 2 && hopper_attention_serves(P::kHeadDim, P::kValueDim) && requires {
+      { P::kMapQ } -> SameType<int>;
+      { P::kMapK } -> SameType<int>;
+      { P::kMapV } -> SameType<int>;
+      { P::kComputesOperands } -> SameType<bool>;
+    };
 
 // Of attention.h.
 template <class P>
 concept AttentionProblem = AttentionInputs<P> && AttentionResults<P> && AttentionByAddress<P> &&
                            SameType<decltype(P::kTile), GpuAttentionTile>;
 
-// Of attention_cdna.h: keys and values in memory, of heads that are whole fragments.
+// Of attention_cdna.h: keys and values in memory, of one width, whole fragments.
 template <class P>
-concept CdnaAttentionProblem =
-    AttentionProblem<P> && P::kTile.ping_pong && P::kTile.waves == 8 && P::kTile.keys == 64 && P::kDirectK &&
-    P::kDirectV && sizeof(typename P::Operand) == 2 && gpu_attention_padded_dim(P::kHeadDim) == P::kHeadDim;
+concept CdnaAttentionProblem = AttentionProblem<P> && P::kTile.ping_pong && P::kTile.waves == 8 &&
+                               P::kTile.keys == 64 && P::kDirectK && P::kDirectV && sizeof(typename P::Operand) == 2 &&
+                               gpu_attention_padded_dim(P::kHeadDim) == P::kHeadDim && P::kValueDim == P::kHeadDim;
 
-// Of attention_one_query.h: all rows in memory. workspace: for what blocks leave of their parts, where there are
-// several.
+// Of attention_one_query.h: all rows in memory, of one width. workspace: for what blocks leave of their parts, where
+// there are several.
 template <class P>
 concept OneQueryAttentionProblem =
     AttentionInputs<P> && AttentionResults<P> && AttentionByAddress<P> && P::kDirectQ && P::kDirectK && P::kDirectV &&
-    SameType<decltype(P::kTile), OneQueryAttentionTile> && requires(const P& problem) {
+    P::kValueDim == P::kHeadDim && SameType<decltype(P::kTile), OneQueryAttentionTile> && requires(const P& problem) {
       { problem.workspace } -> SameType<float*>;
     };
 
@@ -158,22 +161,21 @@ template <class P>
 concept AttentionGradientProblem = AttentionInputs<P> && AttentionGradients<P> && AttentionGradientByAddress<P> &&
                                    SameType<decltype(P::kTile), GpuAttentionGradientTile>;
 
-// Of attention_cdna_gradient.h: all operands in memory, of heads that are whole fragments.
+// Of attention_cdna_gradient.h: all operands in memory, of one width, whole fragments.
 template <class P>
 concept CdnaAttentionGradientProblem =
     AttentionGradientProblem<P> && P::kTile.ping_pong && P::kTile.waves == 8 && P::kTile.others == 32 && P::kDirectQ &&
     P::kDirectK && P::kDirectV && P::kDirectGradient && sizeof(typename P::Operand) == 2 &&
-    gpu_attention_padded_dim(P::kHeadDim) == P::kHeadDim;
+    gpu_attention_padded_dim(P::kHeadDim) == P::kHeadDim && P::kValueDim == P::kHeadDim;
 
 // Of attention_hopper_gradient.h.
 template <class P>
-concept HopperAttentionGradientProblem = AttentionInputs<P> && AttentionGradients<P> && AttentionByTma<P> &&
-                                         SameType<decltype(P::kTile), HopperAttentionGradientTile> &&
-                                         (P::kTile.wide() ? hopper_attention_wide_gradient_serves(P::kHeadDim)
-                                                          : hopper_attention_gradient_serves(P::kHeadDim)) &&
-                                         requires {
-                                           { P::kMapGradient } -> SameType<int>;
-                                         };
+concept HopperAttentionGradientProblem =
+    AttentionInputs<P> && AttentionGradients<P> && AttentionByTma<P> &&
+    SameType<decltype(P::kTile), HopperAttentionGradientTile> &&
+    (P::kTile.wide() || hopper_attention_gradient_serves(P::kHeadDim, P::kValueDim)) && requires {
+      { P::kMapGradient } -> SameType<int>;
+    };
 
 // Of attention_hopper_joint_gradient.h, which says what workspace holds: all operands in memory.
 template <class P>

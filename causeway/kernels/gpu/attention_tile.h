@@ -123,6 +123,8 @@ CAUSEWAY_INLINE void load_values(ValueFragment<T>& values, const T* shared, int 
 // A head's elements in whole fragments.
 template <class P>
 constexpr int kDimPadded = gpu_attention_padded_dim(P::kHeadDim);
+template <class P>
+constexpr int kValuePadded = gpu_attention_padded_dim(P::kValueDim);
 
 // Elements between rows in shared memory: 16 bytes of padding keep rows on different banks.
 template <class T>

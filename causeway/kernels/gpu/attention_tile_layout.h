@@ -64,19 +64,16 @@ constexpr HopperAttentionGradientTile hopper_attention_wide_queries(const Hopper
 // What a block of so many warpgroups has.
 constexpr int hopper_attention_lines(int groups) { return 64 * groups; }
 
-// The heads that attention_hopper.h serves, by their elements: whole steps of wgmma along k, no wider than its widest
-// result.
-constexpr bool hopper_attention_serves(int64_t head_dim) {
-  return head_dim % 16 == 0 && head_dim >= 64 && head_dim <= 256;
+// The heads that attention_hopper.h and attention_hopper_wide_gradient.h serve, by the elements of queries and keys and
+// by those of values and outputs: whole steps of wgmma along k, no wider than its widest result.
+constexpr bool hopper_attention_serves(int64_t head_dim, int64_t value_dim) {
+  return head_dim % 16 == 0 && head_dim >= 64 && head_dim <= 256 && value_dim % 16 == 0 && value_dim >= 64 &&
+         value_dim <= 256;
 }
 // Those of attention_hopper_gradient.h and attention_hopper_joint_gradient.h, whose registers hold two sums of a head's
 // elements.
-constexpr bool hopper_attention_gradient_serves(int64_t head_dim) {
-  return hopper_attention_serves(head_dim) && head_dim <= 128;
-}
-// Those of attention_hopper_wide_gradient.h: two boxes of columns are one warpgroup's, the others the other one's.
-constexpr bool hopper_attention_wide_gradient_serves(int64_t head_dim) {
-  return head_dim % 32 == 0 && head_dim > 128 && head_dim <= 256;
+constexpr bool hopper_attention_gradient_serves(int64_t head_dim, int64_t value_dim) {
+  return hopper_attention_serves(head_dim, value_dim) && head_dim <= 128 && value_dim <= 128;
 }
 // Columns of their tiles in shared memory: whole boxes of 64. TMA fills those past a head's end with zeros, computed
 // operands do not write them, and MMAs do not read them.
@@ -95,21 +92,25 @@ constexpr int gpu_attention_row_bytes(int64_t head_dim, int element_bytes) {
 constexpr int cdna_attention_key_blocks(int64_t head_dim) { return head_dim > 64 ? 1 : 2; }
 
 // Keys and values of all stages, and a block's queries: operands of two bytes keep them in registers, so that the rows
-// share the memory. Ping-pong has two slices of keys and values, whose pieces are exchanged and not padded, and later
-// 16 rows of results of each wave in their place.
-constexpr int gpu_attention_shared_bytes(int64_t head_dim, int element_bytes, const GpuAttentionTile& tile) {
+// share the memory. Results take the place of it all. Ping-pong has two slices of keys and values, whose pieces are
+// exchanged and not padded, and later 16 rows of results of each wave in their place.
+constexpr int gpu_attention_shared_bytes(int64_t head_dim, int64_t value_dim, int element_bytes,
+                                         const GpuAttentionTile& tile) {
   const int row = gpu_attention_row_bytes(head_dim, element_bytes);
+  const int value_row = gpu_attention_row_bytes(value_dim, element_bytes);
   if (tile.ping_pong) {
     const int staged = 2 * 2 * tile.keys * static_cast<int>(head_dim) * 2, results = tile.waves * 16 * row;
     return staged > results ? staged : results;
   }
-  const int staged = 2 * tile.stages * tile.keys * row, queries = tile.queries * row;
-  return element_bytes == 2 ? (staged > queries ? staged : queries) : staged + queries;
+  const int staged = tile.stages * tile.keys * (row + value_row);
+  const int queries = tile.queries * row, results = tile.queries * value_row;
+  const int kept = element_bytes == 2 ? staged : staged + queries, rows = queries > results ? queries : results;
+  return kept > rows ? kept : rows;
 }
 
 // Two operands of a block's own lines, two of each stage's tile, and two statistics for each of its lines. Ping-pong
 // has two slices of both operands of the others, along heads' elements and across.
-constexpr int gpu_attention_gradient_shared_bytes(int64_t head_dim, int element_bytes,
+constexpr int gpu_attention_gradient_shared_bytes(int64_t head_dim, int64_t value_dim, int element_bytes,
                                                   const GpuAttentionGradientTile& tile) {
   const int row = gpu_attention_row_bytes(head_dim, element_bytes);
   if (tile.ping_pong) {
@@ -117,33 +118,40 @@ constexpr int gpu_attention_gradient_shared_bytes(int64_t head_dim, int element_
     return staged > results ? staged : results;
   }
   const int own = tile.queries > tile.keys ? tile.queries : tile.keys;
-  return (2 * own + 2 * tile.stages * tile.others) * row + 2 * tile.stages * tile.others * 4;
+  return (own + tile.stages * tile.others) * (row + gpu_attention_row_bytes(value_dim, element_bytes)) +
+         2 * tile.stages * tile.others * 4;
 }
 
 // Rings of queries, of keys and of values, with two barriers for each stage, and notes to those that multiply.
-constexpr int hopper_attention_shared_bytes(int64_t head_dim, const HopperAttentionTile& tile) {
+constexpr int hopper_attention_shared_bytes(int64_t head_dim, int64_t value_dim, const HopperAttentionTile& tile) {
   constexpr int kBarrier = 8, kTaskNotes = 2 * 16, kTileNote = 8;
-  return (hopper_attention_lines(tile.groups) * tile.query_stages + 2 * tile.stages * tile.keys) *
+  return (hopper_attention_lines(tile.groups) * tile.query_stages + tile.stages * tile.keys) *
              hopper_attention_columns(head_dim) * 2 +
-         tile.query_stages * 2 * kBarrier + kTaskNotes + tile.stages * (4 * kBarrier + kTileNote);
+         tile.stages * tile.keys * hopper_attention_columns(value_dim) * 2 + tile.query_stages * 2 * kBarrier +
+         kTaskNotes + tile.stages * (4 * kBarrier + kTileNote);
 }
 
 // Own lines of some tasks, a ring of others with their statistics, with two barriers for each stage, and notes. In one
-// pass also two tiles of gradients of scores, and for each warpgroup the sums of a tile of queries. Wide: two of
-// weights and two of gradients of scores.
-constexpr int hopper_attention_gradient_shared_bytes(int64_t head_dim, const HopperAttentionGradientTile& tile) {
+// pass also two tiles of gradients of scores, and for each warpgroup the sums of a tile of queries. Wide: two of what
+// one warpgroup passes on to the other one, with two barriers for each.
+constexpr int hopper_attention_gradient_shared_bytes(int64_t head_dim, int64_t value_dim,
+                                                     const HopperAttentionGradientTile& tile) {
   constexpr int kBarrier = 8, kNote = 16;
   const int lines = hopper_attention_lines(tile.parts()), sums = tile.joint() ? tile.groups : 0;
-  const int wide = tile.wide() ? 2 * 2 * lines * tile.others * 2 : 0;
+  const int wide = tile.wide() ? 2 * (lines * tile.others * 2 + 2 * kBarrier) : 0;
   const int joint =
       tile.joint() ? 2 * lines * tile.others * 2 + sums * tile.others * static_cast<int>(head_dim) * 4 : 0;
-  return 2 * (tile.own_stages * lines + tile.stages * tile.others) * hopper_attention_columns(head_dim) * 2 + joint +
-         wide + tile.stages * 2 * tile.others * 4 + (tile.own_stages + tile.stages + sums) * (2 * kBarrier + kNote);
+  return (tile.own_stages * lines + tile.stages * tile.others) *
+             (hopper_attention_columns(head_dim) + hopper_attention_columns(value_dim)) * 2 +
+         joint + wide + tile.stages * 2 * tile.others * 4 +
+         (tile.own_stages + tile.stages + sums) * (2 * kBarrier + kNote);
 }
 // The launch of queries where that of keys has the tile: a ring of keys, and one tile of values.
-constexpr int hopper_attention_wide_queries_shared_bytes(int64_t head_dim, const HopperAttentionGradientTile& tile) {
+constexpr int hopper_attention_wide_queries_shared_bytes(int64_t head_dim, int64_t value_dim,
+                                                         const HopperAttentionGradientTile& tile) {
   constexpr int kBarrier = 8, kNote = 16;
   const int lines = hopper_attention_lines(tile.groups);
-  return (2 * tile.own_stages * lines + (tile.stages + 1) * tile.others) * hopper_attention_columns(head_dim) * 2 +
+  return (tile.own_stages * lines + tile.stages * tile.others) * hopper_attention_columns(head_dim) * 2 +
+         (tile.own_stages * lines + tile.others) * hopper_attention_columns(value_dim) * 2 +
          (tile.own_stages + tile.stages) * (2 * kBarrier + kNote) + 2 * kBarrier;
 }

@@ -4,7 +4,8 @@
 //
 // The problem P provides (constants may be static constexpr members or members set at run time)
 //   using Operand = bf16 or float;       // the type q k^T and p v multiply in; sums are float
-//   static constexpr int kHeadDim;       // at least 1
+//   static constexpr int kHeadDim;       // of queries and keys, at least 1
+//   static constexpr int kValueDim;      // of values and outputs, likewise
 //   static constexpr int kBlockQ, kBlockK;   // of the block map and of the tiles: multiples of 16
 //   int64_t batch, query_heads, kv_heads, query_length, key_length;   // query_heads a multiple of kv_heads
 //   float scale;                         // multiplied into q.k before score()
@@ -18,7 +19,7 @@
 // innermost, so a captured array should be contiguous along s. lse is the natural logarithm of the sum of
 // exp(score); a row with no allowed key gives out = 0 and lse = -inf.
 //
-// GEMMs of bf16 go through matrix registers where the machine has them (AMX) and blocks of keys and the width of
+// GEMMs of bf16 go through matrix registers where the machine has them (AMX) and blocks of keys and both widths of
 // heads, rounded up to 16, are multiples of 32; not those of heads that are computed together because each has few
 // rows.
 //
@@ -45,8 +46,8 @@ class Forward {
  public:
   CAUSEWAY_INLINE Forward(const P& problem, void* scratch) : p(problem) {
     single_pass_ = attention_is_single_pass(group(), p.query_length, P::kBlockQ, p.query_splits);
-    const AttentionForwardLayout layout =
-        attention_forward_layout(P::kHeadDim, P::kBlockQ, P::kBlockK, p.key_length, 4 / kElements, single_pass_);
+    const AttentionForwardLayout layout = attention_forward_layout(P::kHeadDim, P::kValueDim, P::kBlockQ, P::kBlockK,
+                                                                   p.key_length, 4 / kElements, single_pass_);
     char* base = static_cast<char*>(scratch);
     keys_ = reinterpret_cast<uint32_t*>(base + layout.keys);
     values_ = reinterpret_cast<uint32_t*>(base + layout.values);
@@ -91,14 +92,17 @@ class Forward {
   using Operand = typename P::Operand;
   static constexpr int kRows = kAttentionStripRows;
   static constexpr int kElements = kPack<Operand>;
-  static constexpr int kLaneWidth = static_cast<int>(attention_lane_width(P::kHeadDim));
+  static constexpr int kKeyWidth = static_cast<int>(attention_lane_width(P::kHeadDim));
+  static constexpr int kValueWidth = static_cast<int>(attention_lane_width(P::kValueDim));
   static constexpr int kOperandWidth = static_cast<int>(attention_operand_width(P::kHeadDim));
   static constexpr int kQueryWords = kOperandWidth / kElements;
-  static constexpr int kDepth = kLaneWidth / kElements;
-  static constexpr int kPanelWords = kLaneWidth * P::kBlockK / kElements;
+  static constexpr int kDepth = kKeyWidth / kElements;
+  static constexpr int kKeyWords = kKeyWidth * P::kBlockK / kElements;  // of a packed block
+  static constexpr int kValueWords = kValueWidth * P::kBlockK / kElements;
   static constexpr int kWeightWords = attention_round_up(P::kBlockK, 32) / kElements;
   static constexpr int kScoreWidth = attention_round_up(P::kBlockK, 32);
-  static constexpr bool kTiles = use_matrix_tiles<Operand>(kLaneWidth, P::kBlockK);
+  static constexpr bool kTiles =
+      use_matrix_tiles<Operand>(kKeyWidth, P::kBlockK) && use_matrix_tiles<Operand>(kValueWidth, P::kBlockK);
   // The running maximum may lag behind the true one by this power of two.
   static constexpr float kSlack = 8.0f;
   static_assert(P::kBlockQ % 16 == 0 && P::kBlockK % 16 == 0);
@@ -109,7 +113,7 @@ class Forward {
   CAUSEWAY_INLINE void tile(int64_t head, int heads, int64_t key_blocks) {
     for (int i = 0; i < heads; ++i) load_queries(head + i, i * padded_rows_);
     const int rows = heads * padded_rows_;
-    clear(output_, rows * kLaneWidth);
+    clear(output_, rows * kValueWidth);
     clear(sum_, rows * 16);
     for (int i = 0; i < rows * 16 / kRows; i += 16) store_floats(maximum_ + i, Floats(-kInfinity));
     for (int64_t k_block = 0; k_block < key_blocks; ++k_block) {
@@ -154,12 +158,12 @@ class Forward {
   CAUSEWAY_INLINE void pack_block(int64_t k_block) {
     const int64_t first = k_block * P::kBlockK;
     pack_transposed<Operand, kOperandWidth, kDepth, P::kBlockK>(
-        keys_ + slot(k_block) * kPanelWords, key_count(k_block), [&](int i, float* row) {
+        keys_ + slot(k_block) * kKeyWords, key_count(k_block), [&](int i, float* row) {
           load_row<P::kHeadDim, kOperandWidth>(row, [&](int d) { return p.load_k(b_, kv_head_, first + i, d); });
         });
-    pack_rows<Operand, kLaneWidth, kLaneWidth, P::kBlockK>(
-        values_ + slot(k_block) * kPanelWords, key_count(k_block), [&](int i, float* row) {
-          load_row<P::kHeadDim, kLaneWidth>(row, [&](int d) { return p.load_v(b_, kv_head_, first + i, d); });
+    pack_rows<Operand, kValueWidth, kValueWidth, P::kBlockK>(
+        values_ + slot(k_block) * kValueWords, key_count(k_block), [&](int i, float* row) {
+          load_row<P::kValueDim, kValueWidth>(row, [&](int d) { return p.load_v(b_, kv_head_, first + i, d); });
         });
     packed_[k_block] = 1;
   }
@@ -181,7 +185,7 @@ class Forward {
     alignas(64) uint32_t weights[kCount * kWeightWords];
     const int at = base + row;
     multiply_rows<Operand, kCount, P::kBlockK, kDepth, false>(scores, kScoreWidth, queries_ + at * kQueryWords,
-                                                              kQueryWords, keys_ + slot(k_block) * kPanelWords);
+                                                              kQueryWords, keys_ + slot(k_block) * kKeyWords);
     for (int i = 0; i < kCount; i += kRows) {
       if (row + i < rows_) {
         weigh(head, row + i, at + i, k_block, kind, scores + i * kScoreWidth, weights + i * kWeightWords);
@@ -189,8 +193,8 @@ class Forward {
         clear(weights + i * kWeightWords, kRows * kWeightWords);
       }
     }
-    multiply_rows<Operand, kCount, kLaneWidth, P::kBlockK / kElements, true>(
-        output_ + at * kLaneWidth, kLaneWidth, weights, kWeightWords, values_ + slot(k_block) * kPanelWords);
+    multiply_rows<Operand, kCount, kValueWidth, P::kBlockK / kElements, true>(
+        output_ + at * kValueWidth, kValueWidth, weights, kWeightWords, values_ + slot(k_block) * kValueWords);
   }
 
   // Four rows of a head, of which `at` is the place in the task's rows: from scores to packed weights.
@@ -210,7 +214,7 @@ class Forward {
         for (int j = keys; j < P::kBlockK; ++j) scores[r * kScoreWidth + j] = -kInfinity;
       }
     }
-    raise_maximum(scores, output_ + at * kLaneWidth, at);
+    raise_maximum(scores, output_ + at * kValueWidth, at);
     alignas(64) float shifts[16];
     const Floats maximum = load_floats(maximum_ + at / kRows * 16);
     store_floats(shifts, maximum == -kInfinity ? Floats(0.0f) : -maximum);
@@ -257,8 +261,8 @@ class Forward {
     for (int r = 0; r < kRows; ++r) {
       const Floats scale = Floats(scales[4 * r]);
       store_floats(sum_ + (at + r) * 16, load_floats(sum_ + (at + r) * 16) * scale);
-      for (int d = 0; d < kLaneWidth; d += 16) {
-        store_floats(output + r * kLaneWidth + d, load_floats(output + r * kLaneWidth + d) * scale);
+      for (int d = 0; d < kValueWidth; d += 16) {
+        store_floats(output + r * kValueWidth + d, load_floats(output + r * kValueWidth + d) * scale);
       }
     }
   }
@@ -274,13 +278,13 @@ class Forward {
     store_floats(logarithms, (load_floats(maximum_ + at / kRows * 16) + log2(sum)) * kLn2);
     const int64_t t = q_block_ * P::kBlockQ + row;
     for (int r = 0; r < kRows && row + r < rows_; ++r) {
-      store_row(head, t + r, output_ + (at + r) * kLaneWidth, inverses[4 * r]);
+      store_row(head, t + r, output_ + (at + r) * kValueWidth, inverses[4 * r]);
       p.store_lse(b_, head, t + r, logarithms[4 * r]);
     }
   }
 
   CAUSEWAY_INLINE void store_row(int64_t head, int64_t t, const float* __restrict row, float inverse) const {
-    for (int d = 0; d < P::kHeadDim; ++d) p.store_out(b_, head, t, d, row[d] * inverse);
+    for (int d = 0; d < P::kValueDim; ++d) p.store_out(b_, head, t, d, row[d] * inverse);
   }
 
   const P p;

@@ -29,7 +29,7 @@ class Backward {
  public:
   CAUSEWAY_INLINE Backward(const P& problem, void* scratch) : p(problem) {
     const AttentionBackwardLayout layout =
-        attention_backward_layout(P::kHeadDim, P::kBlockQ, P::kBlockK, p.key_length, 4 / kElements);
+        attention_backward_layout(P::kHeadDim, P::kValueDim, P::kBlockQ, P::kBlockK, p.key_length, 4 / kElements);
     char* base = static_cast<char*>(scratch);
     keys_ = reinterpret_cast<uint32_t*>(base + layout.keys);
     values_ = reinterpret_cast<uint32_t*>(base + layout.values);
@@ -54,10 +54,10 @@ class Backward {
     const int64_t group = p.query_heads / p.kv_heads;
     const int64_t query_blocks = attention_block_count(p.query_length, P::kBlockQ);
     const int64_t key_blocks = attention_block_count(p.key_length, P::kBlockK);
-    const int64_t gradient_words = key_blocks * P::kBlockK * kLaneWidth;
+    const int64_t keys = key_blocks * P::kBlockK;
     clear(packed_, attention_round_up(key_blocks, 64) / 4);
-    clear(key_gradient_, gradient_words);
-    clear(value_gradient_, gradient_words);
+    clear(key_gradient_, keys * kKeyWidth);
+    clear(value_gradient_, keys * kValueWidth);
     if (kTiles) begin_tiles();
     for (int64_t i = 0; i < group; ++i) {
       head_ = kv_head_ * group + i;
@@ -72,7 +72,7 @@ class Backward {
       for (int64_t s = 0; s < p.key_length; s += 16) store_transposed_keys(s);
     } else {
       for (int64_t s = 0; s < p.key_length; ++s) {
-        store_key_row(s, key_gradient_ + s * kLaneWidth, value_gradient_ + s * kLaneWidth);
+        store_key_row(s, key_gradient_ + s * kKeyWidth, value_gradient_ + s * kValueWidth);
       }
     }
   }
@@ -81,68 +81,76 @@ class Backward {
   using Operand = typename P::Operand;
   static constexpr int kRows = kAttentionStripRows;
   static constexpr int kElements = kPack<Operand>;
-  static constexpr int kLaneWidth = static_cast<int>(attention_lane_width(P::kHeadDim));
-  static constexpr int kOperandWidth = static_cast<int>(attention_operand_width(P::kHeadDim));
-  static constexpr int kQueryWords = kOperandWidth / kElements;
-  static constexpr int kDepth = kLaneWidth / kElements;
-  static constexpr int kPanelWords = kLaneWidth * P::kBlockK / kElements;
+  // Of queries and keys, of values and outputs.
+  static constexpr int kKeyWidth = static_cast<int>(attention_lane_width(P::kHeadDim));
+  static constexpr int kValueWidth = static_cast<int>(attention_lane_width(P::kValueDim));
+  static constexpr int kKeyOperandWidth = static_cast<int>(attention_operand_width(P::kHeadDim));
+  static constexpr int kValueOperandWidth = static_cast<int>(attention_operand_width(P::kValueDim));
+  static constexpr int kQueryWords = kKeyOperandWidth / kElements;
+  static constexpr int kOutWords = kValueOperandWidth / kElements;
+  static constexpr int kKeyWords = kKeyWidth * P::kBlockK / kElements;  // of a packed block
+  static constexpr int kValueWords = kValueWidth * P::kBlockK / kElements;
   static constexpr int kScoreWidth = attention_round_up(P::kBlockK, 32);
   static constexpr int kScoreWords = kScoreWidth / kElements;
-  static constexpr bool kTiles =
-      use_matrix_tiles<Operand>(kLaneWidth, P::kBlockK) && use_matrix_tiles<Operand>(kLaneWidth, P::kBlockQ);
+  static constexpr bool kTiles = use_matrix_tiles<Operand>(kKeyWidth, P::kBlockK) &&
+                                 use_matrix_tiles<Operand>(kKeyWidth, P::kBlockQ) &&
+                                 use_matrix_tiles<Operand>(kValueWidth, P::kBlockQ);
   static constexpr int kTogether = kTiles ? 16 : kRows;  // rows of queries
   static constexpr int kQueryDepth = P::kBlockQ / kElements;
   static_assert(P::kBlockQ % 16 == 0 && P::kBlockK % 16 == 0);
 
   CAUSEWAY_INLINE void query_block(int64_t key_blocks) {
     load_queries();
-    clear(query_gradient_, P::kBlockQ * kLaneWidth);
+    clear(query_gradient_, P::kBlockQ * kKeyWidth);
     for (int64_t k_block = 0; k_block < key_blocks; ++k_block) {
       const uint8_t kind = block_kind(p, b_, head_, q_block_, k_block);
       if (kind == kAttentionBlockEmpty) continue;
       if (!packed_[k_block]) pack_block(k_block);
       for (int row = 0; row < P::kBlockQ; row += kTogether) multiply(row, k_block, kind);
-      const int64_t block = k_block * P::kBlockK * kLaneWidth;
-      add_over_queries(value_gradient_ + block, weights_, out_gradient_rows_);
-      add_over_queries(key_gradient_ + block, score_gradients_, query_rows_);
+      const int64_t key = k_block * P::kBlockK;
+      add_over_queries<kValueWidth>(value_gradient_ + key * kValueWidth, weights_, out_gradient_rows_);
+      add_over_queries<kKeyWidth>(key_gradient_ + key * kKeyWidth, score_gradients_, query_rows_);
     }
     for (int row = 0; row < rows_; ++row) {
-      store_query_row(q_block_ * P::kBlockQ + row, query_gradient_ + row * kLaneWidth);
+      store_query_row(q_block_ * P::kBlockQ + row, query_gradient_ + row * kKeyWidth);
     }
   }
 
   // gradient += keys^T queries of a block, contracted over its queries: p^T dout or dscore^T q, [key][dim], or
   // [dim][key] by matrix registers.
+  template <int kWidth>
   CAUSEWAY_INLINE void add_over_queries(float* gradient, const uint32_t* keys, const uint32_t* queries) const {
     if constexpr (kTiles) {
-      for (int d = 0; d < kLaneWidth; d += 16) {
+      for (int d = 0; d < kWidth; d += 16) {
         multiply_rows<Operand, 16, P::kBlockK, kQueryDepth, true>(gradient + d * P::kBlockK, P::kBlockK,
                                                                   queries + d * kQueryDepth, kQueryDepth, keys);
       }
     } else {
       for (int key = 0; key < P::kBlockK; key += kRows) {
-        multiply_strip<Operand, kLaneWidth, kQueryDepth, true>(gradient + key * kLaneWidth, kLaneWidth, keys + key, 1,
-                                                               P::kBlockK, queries);
+        multiply_strip<Operand, kWidth, kQueryDepth, true>(gradient + key * kWidth, kWidth, keys + key, 1, P::kBlockK,
+                                                           queries);
       }
     }
   }
 
   // Packs the rows of a [query][dim] operand both ways: as a left operand, and for contraction over the queries, as
   // [query][dim], or [dim][query] for matrix registers.
-  template <class Load>
+  template <int kDim, class Load>
   CAUSEWAY_INLINE void pack_queries(uint32_t* left, uint32_t* right, Load load) {
+    constexpr int kLaneWidth = static_cast<int>(attention_lane_width(kDim));
+    constexpr int kOperandWidth = static_cast<int>(attention_operand_width(kDim));
     alignas(64) float row[kOperandWidth];
     const int64_t first = q_block_ * P::kBlockQ;
     for (int i = 0; i < P::kBlockQ; ++i) {
       if (i < rows_) {
-        load_row<P::kHeadDim, kOperandWidth>(row, [&](int d) { return load(first + i, d); });
+        load_row<kDim, kOperandWidth>(row, [&](int d) { return load(first + i, d); });
       } else {
         clear(row, kOperandWidth);
       }
-      pack_along<Operand, kOperandWidth>(left + i * kQueryWords, row);
+      pack_along<Operand, kOperandWidth>(left + i * kOperandWidth / kElements, row);
     }
     const auto fill = [&](int i, float* to) {
-      load_row<P::kHeadDim, kLaneWidth>(to, [&](int d) { return load(first + i, d); });
+      load_row<kDim, kLaneWidth>(to, [&](int d) { return load(first + i, d); });
     };
     if constexpr (kTiles) {
       pack_columns<Operand, kLaneWidth, P::kBlockQ>(right, rows_, fill);
@@ -152,9 +160,9 @@ class Backward {
   }
 
   CAUSEWAY_INLINE void load_queries() {
-    pack_queries(queries_, query_rows_, [&](int64_t t, int d) { return p.load_q(b_, head_, t, d); });
-    pack_queries(out_gradients_, out_gradient_rows_,
-                 [&](int64_t t, int d) { return p.load_out_gradient(b_, head_, t, d); });
+    pack_queries<P::kHeadDim>(queries_, query_rows_, [&](int64_t t, int d) { return p.load_q(b_, head_, t, d); });
+    pack_queries<P::kValueDim>(out_gradients_, out_gradient_rows_,
+                               [&](int64_t t, int d) { return p.load_out_gradient(b_, head_, t, d); });
     // Rows that do not exist, or that attend to nothing, get a log-sum-exp of +inf: all their weights become 0.
     for (int i = 0; i < P::kBlockQ; ++i) {
       float log_sum = kInfinity;
@@ -176,17 +184,17 @@ class Backward {
   CAUSEWAY_INLINE void pack_block(int64_t k_block) {
     const int64_t first = k_block * P::kBlockK;
     const auto load_key = [&](int64_t s, int d) { return p.load_k(b_, kv_head_, s, d); };
-    pack_transposed<Operand, kOperandWidth, kDepth, P::kBlockK>(
-        keys_ + k_block * kPanelWords, key_count(k_block), [&](int i, float* row) {
-          load_row<P::kHeadDim, kOperandWidth>(row, [&](int d) { return load_key(first + i, d); });
+    pack_transposed<Operand, kKeyOperandWidth, kKeyWidth / kElements, P::kBlockK>(
+        keys_ + k_block * kKeyWords, key_count(k_block), [&](int i, float* row) {
+          load_row<P::kHeadDim, kKeyOperandWidth>(row, [&](int d) { return load_key(first + i, d); });
         });
-    pack_rows<Operand, kLaneWidth, kLaneWidth, P::kBlockK>(
-        key_rows_ + k_block * kPanelWords, key_count(k_block), [&](int i, float* row) {
-          load_row<P::kHeadDim, kLaneWidth>(row, [&](int d) { return load_key(first + i, d); });
+    pack_rows<Operand, kKeyWidth, kKeyWidth, P::kBlockK>(
+        key_rows_ + k_block * kKeyWords, key_count(k_block), [&](int i, float* row) {
+          load_row<P::kHeadDim, kKeyWidth>(row, [&](int d) { return load_key(first + i, d); });
         });
-    pack_transposed<Operand, kOperandWidth, kDepth, P::kBlockK>(
-        values_ + k_block * kPanelWords, key_count(k_block), [&](int i, float* row) {
-          load_row<P::kHeadDim, kOperandWidth>(row, [&](int d) { return p.load_v(b_, kv_head_, first + i, d); });
+    pack_transposed<Operand, kValueOperandWidth, kValueWidth / kElements, P::kBlockK>(
+        values_ + k_block * kValueWords, key_count(k_block), [&](int i, float* row) {
+          load_row<P::kValueDim, kValueOperandWidth>(row, [&](int d) { return p.load_v(b_, kv_head_, first + i, d); });
         });
     packed_[k_block] = 1;
   }
@@ -228,15 +236,15 @@ class Backward {
     alignas(64) float scores[kTogether * kScoreWidth];
     alignas(64) float slopes[kTogether * kScoreWidth];
     alignas(64) uint32_t gradients[kTogether * kScoreWords];
-    multiply_rows<Operand, kTogether, P::kBlockK, kDepth, false>(scores, kScoreWidth, queries_ + row * kQueryWords,
-                                                                 kQueryWords, keys_ + k_block * kPanelWords);
-    multiply_rows<Operand, kTogether, P::kBlockK, kDepth, false>(
-        slopes, kScoreWidth, out_gradients_ + row * kQueryWords, kQueryWords, values_ + k_block * kPanelWords);
+    multiply_rows<Operand, kTogether, P::kBlockK, kKeyWidth / kElements, false>(
+        scores, kScoreWidth, queries_ + row * kQueryWords, kQueryWords, keys_ + k_block * kKeyWords);
+    multiply_rows<Operand, kTogether, P::kBlockK, kValueWidth / kElements, false>(
+        slopes, kScoreWidth, out_gradients_ + row * kOutWords, kOutWords, values_ + k_block * kValueWords);
     for (int i = 0; i < kTogether; i += kRows) {
       weigh(row + i, k_block, kind, scores + i * kScoreWidth, slopes + i * kScoreWidth, gradients + i * kScoreWords);
     }
-    multiply_rows<Operand, kTogether, kLaneWidth, P::kBlockK / kElements, true>(
-        query_gradient_ + row * kLaneWidth, kLaneWidth, gradients, kScoreWords, key_rows_ + k_block * kPanelWords);
+    multiply_rows<Operand, kTogether, kKeyWidth, P::kBlockK / kElements, true>(
+        query_gradient_ + row * kKeyWidth, kKeyWidth, gradients, kScoreWords, key_rows_ + k_block * kKeyWords);
   }
 
   // Four query rows, from scores and their slopes to packed weights and gradients.
@@ -304,30 +312,31 @@ class Backward {
 
   CAUSEWAY_INLINE void store_key_row(int64_t s, const float* __restrict key, const float* __restrict value) const {
     for (int d = 0; d < P::kHeadDim; ++d) p.store_dk(b_, kv_head_, s, d, key[d] * p.scale);
-    for (int d = 0; d < P::kHeadDim; ++d) p.store_dv(b_, kv_head_, s, d, value[d]);
+    for (int d = 0; d < P::kValueDim; ++d) p.store_dv(b_, kv_head_, s, d, value[d]);
   }
 
   // 16 keys from `first` on, whose gradients lie [dim][key] in their block.
   CAUSEWAY_INLINE void store_transposed_keys(int64_t first) const {
-    alignas(64) float keys[16 * kLaneWidth];
-    alignas(64) float values[16 * kLaneWidth];
-    const int64_t at = first / P::kBlockK * P::kBlockK * kLaneWidth + first % P::kBlockK;
-    transpose(keys, key_gradient_ + at);
-    transpose(values, value_gradient_ + at);
+    alignas(64) float keys[16 * kKeyWidth];
+    alignas(64) float values[16 * kValueWidth];
+    const int64_t block = first / P::kBlockK * P::kBlockK, key = first % P::kBlockK;
+    transpose<kKeyWidth>(keys, key_gradient_ + block * kKeyWidth + key);
+    transpose<kValueWidth>(values, value_gradient_ + block * kValueWidth + key);
     for (int i = 0; i < 16 && first + i < p.key_length; ++i) {
-      store_key_row(first + i, keys + i * kLaneWidth, values + i * kLaneWidth);
+      store_key_row(first + i, keys + i * kKeyWidth, values + i * kValueWidth);
     }
   }
 
-  // to[16][kLaneWidth] from 16 columns of rows of kBlockK.
+  // to[16][kWidth] from 16 columns of rows of kBlockK.
+  template <int kWidth>
   CAUSEWAY_INLINE static void transpose(float* to, const float* from) {
-    for (int d = 0; d < kLaneWidth; d += 16) {
+    for (int d = 0; d < kWidth; d += 16) {
       Words block[16];
 #pragma clang loop unroll(full)
       for (int i = 0; i < 16; ++i) block[i] = __builtin_bit_cast(Words, load_floats(from + (d + i) * P::kBlockK));
       transpose_block(block);
 #pragma clang loop unroll(full)
-      for (int i = 0; i < 16; ++i) store_floats(to + i * kLaneWidth + d, __builtin_bit_cast(Floats, block[i]));
+      for (int i = 0; i < 16; ++i) store_floats(to + i * kWidth + d, __builtin_bit_cast(Floats, block[i]));
     }
   }
 

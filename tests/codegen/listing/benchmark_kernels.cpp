@@ -93,7 +93,8 @@ void write_gemms(const std::shared_ptr<RecordingDevice>& device, const std::stri
 std::vector<AttentionCase> attention_cases() {
   std::vector<AttentionCase> cases = standard_attention_cases(true, DType::kBF16, kMemoryBytes);
   AttentionChoice choice;
-  choice.shapes = {"4x8x4x4096x96", "4x8x4x4096x160", "4x8x4x4096x192", "4x8x4x4096x256"};
+  choice.shapes = {"4x8x4x4096x96",  "4x8x4x4096x160",   "4x8x4x4096x192",    "4x8x4x4096x240",
+                   "4x8x4x4096x256", "4x8x4x4096x96x64", "4x8x4x4096x192x128"};
   const std::vector<AttentionCase> others = choose_attention_cases(choice, true, DType::kBF16, kMemoryBytes);
   cases.insert(cases.end(), others.begin(), others.end());
   return cases;
