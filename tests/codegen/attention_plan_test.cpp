@@ -311,7 +311,7 @@ TEST(AttentionPlan, WideHeadsHaveTheirGradientByASumEachOrPortableTiles) {
     EXPECT_EQ(mainloop(problem_of(DType::kBF16, head_dim), architecture), kHopper);
     const GpuAttentionPlan gradient = plan_attention(gradient_of(DType::kBF16, head_dim), architecture);
     ASSERT_NE(gradient.hopper_gradient(), nullptr) << head_dim;
-    EXPECT_TRUE(gradient.hopper_gradient()->wide);
+    EXPECT_TRUE(gradient.hopper_gradient()->wide());
     EXPECT_TRUE(gradient.loads_by_tma);
     EXPECT_NE(
         plan_attention(gradient_of(DType::kBF16, head_dim, {true, true, false}), architecture).portable_gradient(),
