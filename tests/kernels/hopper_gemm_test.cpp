@@ -608,6 +608,9 @@ TEST(HopperGemm, PairsOfBlocksComputeManyTiles) {
                  .sent_bytes = 2,
                  .lines_add = true});
   }
+  for (const HopperGemmTile tile :
+       {HopperGemmTile{128, 96, 4, 1, false, true, false, 2}, HopperGemmTile{64, 208, 5, 2, false, true, true}})
+    expect_gemm({.m = 328, .n = 456, .k = 228, .tile = tile, .blocks = tile.results_in_stages ? 32 : 4, .tf32 = true});
   for (const int whole_tiles : {0, 2})
     expect_gemm({.m = 328,
                  .n = 456,
