@@ -43,7 +43,7 @@ struct FlopCount {
 // "0.5005 of all pairs", "at most 0.5005 of all pairs (data decides)".
 std::string density_text(const FlopCount& count);
 
-// Of a pair that attends: of kAttention or kAttentionGradient, with heads as wide for scores and for values.
+// Of a pair that attends: of kAttention or kAttentionGradient. head_dim: of queries and keys; value_dim: of values.
 double attention_flops_of_pair(Op op, double head_dim, double value_dim);
 
 // `bindings` of every symbol in the graph.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <future>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "causeway/device/preferred_sizes.h"
@@ -102,7 +103,11 @@ class Verification {
  public:
   void begin(const Graph& graph, const std::string& stage) {
     if (graph.nodes().size() <= kFewNodes) return graph.verify(stage);
-    result_ = std::async(std::launch::async, [&graph, stage] { graph.verify(stage); });
+    try {
+      result_ = std::async(std::launch::async, [&graph, stage] { graph.verify(stage); });
+    } catch (const std::system_error&) {  // no thread is to be had
+      graph.verify(stage);
+    }
   }
   // Throws what the graph lacks.
   void end() {
@@ -123,8 +128,11 @@ Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const Pre
   // A graph that is not needed any more: giving back its memory takes as long as many a pass.
   std::future<void> discarded;
   const auto discard = [&](Graph old) {
-    if (old.nodes().size() > kFewNodes)
+    if (old.nodes().size() <= kFewNodes) return;
+    try {
       discarded = std::async(std::launch::async, [graph = std::move(old)]() mutable { graph = Graph(); });
+    } catch (const std::system_error&) {  // no thread is to be had: it has gone
+    }
   };
   verification.begin(graph, "traced graph");
   for (const Pass& pass : passes(options, sizes, mesh)) {

@@ -71,14 +71,16 @@ void skip_without_ptxas() {
 
 std::shared_ptr<ImageKeeper> hopper() { return std::make_shared<ImageKeeper>(device::gpu_target("sm_90a")); }
 
-class GpuGateOfAttention : public testing::TestWithParam<int64_t> {};  // the head's elements
+// Elements of a head of queries and keys, and of values.
+class GpuGateOfAttention : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
 
 TEST_P(GpuGateOfAttention, BenchmarksKernelsAreWithoutSpills) {
   const std::shared_ptr<ImageKeeper> device = hopper();
   for (const AttentionPattern pattern :
        {AttentionPattern::kCausal, AttentionPattern::kFull, AttentionPattern::kSlidingWindow,
         AttentionPattern::kDocument, AttentionPattern::kAlibi, AttentionPattern::kSoftCap}) {
-    const AttentionCase attention = {.pattern = pattern, .batch = 4, .head_dim = GetParam(), .backward = true};
+    const AttentionCase attention = {
+        .pattern = pattern, .batch = 4, .head_dim = GetParam().first, .value_dim = GetParam().second, .backward = true};
     device->begin(attention.workload());
     const program::ContextScope scope(std::make_shared<program::Context>(
         device, program::ContextOptions{.cache = std::make_shared<codegen::KernelCache>("")}));
@@ -88,8 +90,12 @@ TEST_P(GpuGateOfAttention, BenchmarksKernelsAreWithoutSpills) {
   skip_without_ptxas();
 }
 
-INSTANTIATE_TEST_SUITE_P(Heads, GpuGateOfAttention, testing::Values(64, 128, 256),
-                         [](const auto& test) { return "Of" + std::to_string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Heads, GpuGateOfAttention,
+                         testing::Values(std::pair(64, 64), std::pair(128, 128), std::pair(192, 128),
+                                         std::pair(256, 256)),
+                         [](const auto& test) {
+                           return "Of" + std::to_string(test.param.first) + "And" + std::to_string(test.param.second);
+                         });
 
 TEST(GpuGateOfGemm, BenchmarksKernelsAreWithoutSpills) {
   struct Kind {

@@ -305,7 +305,7 @@ TEST(AttentionPlan, TheWideGradientHasALaunchOfQueriesAndOneOfKeys) {
 }
 
 // Each direction is planned by itself: what the forward pass leaves is the same whatever computes it.
-TEST(AttentionPlan, WideHeadsHaveTheirGradientByASumEachOrPortableTiles) {
+TEST(AttentionPlan, WideHeadsHaveGradientsInTwoLaunchesOrPortableTiles) {
   for (const int64_t head_dim : {144, 160, 176, 192, 208, 224, 240, 256}) {
     const GpuArchitecture& architecture = gpu_architecture("sm_90a");
     EXPECT_EQ(mainloop(problem_of(DType::kBF16, head_dim), architecture), kHopper);

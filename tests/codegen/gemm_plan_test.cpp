@@ -79,6 +79,11 @@ TEST(GemmPlan, LinesThatSplitSectorsAreShared) {
   GpuGemmProblem shifted = problem_of(DType::kBF16, 8192, 4096, 2048);
   shifted.a.offset = shifted.b.offset = Dim(8);
   EXPECT_EQ(cluster(shifted), 2);
+  GpuGemmProblem batches = problem_of(DType::kBF16, 8192, 4096, 2048);
+  batches.batch = Dim(3);
+  for (GpuGemmOperand* operand : {&batches.a, &batches.b})
+    operand->batch = {{Dim(3), operand->lines * operand->stride + 8}};
+  EXPECT_EQ(cluster(batches), 2);
 }
 
 TEST(GemmPlan, WhatTmaDoesNotTakeIsPortable) {
@@ -152,6 +157,8 @@ TEST(GemmPlan, TmaStoresHideTheEpilogue) {
   expect(false, "two over another");
   problem.epilogue = {{DType::kBF16, DType::kF16}, {DType::kBF16, DType::kF16}, {}};
   expect(false, "two types");
+  problem.epilogue = {{DType::kBF16}, {DType::kBF16}, {DType::kBool}};
+  expect(false, "over what has a byte");
   problem.epilogue = {{DType::kBF16}, {}, {}};
   expect(false, "what is not computed in float");
   problem = problem_of(DType::kBF16, 8192, 8196, 1024);

@@ -760,7 +760,7 @@ TEST_P(WideHeads, ValuesOfAnotherWidth) {
 
 // Of wide heads (attention_hopper_wide_gradient.h), in tiles of 64 x 64: more tiles than there is room for at once, of
 // several heads of queries, with ends inside of a tile.
-TEST_P(WideHeads, GradientsByASumEach) {
+TEST_P(WideHeads, GradientsInTwoLaunches) {
   for (const int64_t dim : {144, 160, 176, 192, 208, 224, 240, 256}) {
     AttentionCase c = wide(dim);
     c.heads = 6;
@@ -786,7 +786,7 @@ TEST_P(WideHeads, GradientsByASumEach) {
   expect_reference(window);
 }
 
-TEST_P(WideHeads, GradientsOfScoresByASumEach) {
+TEST_P(WideHeads, ScoresOfTwoLaunches) {
   AttentionCase c = wide(256);
   c.kv_heads = 1;
   c.score = soft_capped_score(2);

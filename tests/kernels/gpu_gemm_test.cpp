@@ -425,6 +425,39 @@ TEST_P(GpuGemm, BiasAndResidualOfOneResult) {
       }
 }
 
+// Two residuals of 16 bits that are not alike, beside f32, and one of a byte beside bf16, which TMA does not bring.
+TEST_P(GpuGemm, SeveralResidualsOfOneResult) {
+  for (const int n : {152, 160}) {
+    expect_reference(fmt::format(R"(%0 = input "x" : bf16[200, 64]
+%1 = input "w" : bf16[{0}, 64]
+%2 = input "r" : bf16[200, {0}]
+%3 = input "s" : bf16[200, {0}]
+%4 = dot(%0, %1) {{transpose_b}} : f32[200, {0}]
+%5 = cast(%2) : f32[200, {0}]
+%6 = cast(%3) : f32[200, {0}]
+%7 = add(%5, %5) : f32[200, {0}]
+%8 = add(%6, %7) : f32[200, {0}]
+%9 = add(%4, %8) : f32[200, {0}]
+return %9
+)",
+                                 n));
+    EXPECT_EQ(kinds_, "dot ");
+    EXPECT_EQ(source_.find("using TmaFetched = bf16") != std::string::npos, architecture().has_warpgroup_matrix);
+    expect_reference(fmt::format(R"(%0 = input "x" : bf16[200, 64]
+%1 = input "w" : bf16[{0}, 64]
+%2 = input "r" : f8e4m3[200, {0}]
+%3 = dot(%0, %1) {{transpose_b}} : f32[200, {0}]
+%4 = cast(%2) : f32[200, {0}]
+%5 = add(%3, %4) : f32[200, {0}]
+%6 = cast(%5) : bf16[200, {0}]
+return %6
+)",
+                                 n));
+    EXPECT_EQ(kinds_, "dot ");
+    EXPECT_EQ(source_.find("using TmaStored = "), std::string::npos);
+  }
+}
+
 // Hopper's tiles of 256 x 160, of which each of these GEMMs is one: as many as there are multiprocessors, whose
 // results leave from where slices were, and more.
 TEST_P(GpuGemm, TilesOf160ColumnsWithTheirEpilogue) {

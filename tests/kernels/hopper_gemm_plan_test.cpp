@@ -287,7 +287,7 @@ TEST(HopperGemmPlan, ChoosesClustersWhereLinesSplitSectors) {
   EXPECT_GE(in_clusters, 30u);
 }
 
-// Only there: of 3,928 rows and 2,776 columns, not of 3,936 and 2,784.
+// Only there: of 3,928 columns and 2,776 of k, not of 3,936 and 2,784.
 TEST(HopperGemmPlan, PairsShareLinesThatSplitSectors) {
   const auto cluster = [](const char* order, int64_t m, int64_t n, int64_t k) {
     const HopperGemmPlan plan =

@@ -51,8 +51,8 @@ class KernelCache {
   using ImageReady = std::function<void(size_t position, const KernelImage& image)>;
 
   // Images in the order of `sources`. Misses are compiled on up to `thread_count` threads (0: as many as there are
-  // processors); equal sources are compiled once, and `ready` is called for the first of them. Throws what the first
-  // failing source throws, or `ready` for it. Thread-safe.
+  // processors); equal sources are compiled once, and `ready` is called for the first of them. Throws what a
+  // failing source throws, or `ready` for it: of those compiled the first, then of those found. Thread-safe.
   std::vector<KernelImage> get_or_compile_all(std::span<const std::string> sources, const Target& target,
                                               int thread_count = 0, const ImageReady& ready = {});
 

@@ -14,22 +14,23 @@
 namespace causeway::codegen {
 namespace {
 
-// Whether what is read at the results' place has half as many bytes as they have.
-bool fetches_halves(const GpuGemmEpilogue& epilogue) {
-  return !epilogue.fetched.empty() && 2 * size_bytes(epilogue.fetched.front()) == size_bytes(epilogue.stored.front());
+// Whether what is read at the results' place has 16 bits where they have 32.
+bool fetches_16_bits_beside_f32(const GpuGemmEpilogue& epilogue) {
+  return !epilogue.fetched.empty() && !epilogue.stored.empty() && size_bytes(epilogue.fetched.front()) == 2 &&
+         size_bytes(epilogue.stored.front()) == 4;
 }
 
 // Whether TMA can store what is computed: one tensor over what is read at its place, or two; of rows of whole pieces of
-// 16 bytes. Of half as many bytes two may be read.
+// 16 bytes. Beside f32 two of 16 bits may be read.
 bool can_store_by_tma(const GpuGemmEpilogue& epilogue, const Dim& n) {
   const auto& [members, stored, fetched] = epilogue;
   constexpr size_t kMostTensors = 2;
   if (stored.empty() || fetched.size() > kMostTensors) return false;
   const DType dtype = stored.front(), read = fetched.empty() ? dtype : fetched.front();
-  const bool halves = fetches_halves(epilogue);
-  if (stored.size() + (halves ? 1 : fetched.size()) > kMostTensors) return false;
-  if (!halves && size_bytes(read) != size_bytes(dtype)) return false;
-  if (halves && !(std::all_of(fetched.begin(), fetched.end(), [&](DType other) { return other == read; }) &&
+  const bool beside = fetches_16_bits_beside_f32(epilogue);
+  if (stored.size() + (beside ? 1 : fetched.size()) > kMostTensors) return false;
+  if (!beside && size_bytes(read) != size_bytes(dtype)) return false;
+  if (beside && !(std::all_of(fetched.begin(), fetched.end(), [&](DType other) { return other == read; }) &&
                   n.divide_exactly(16 / static_cast<int64_t>(size_bytes(read)))))
     return false;
   return std::all_of(stored.begin(), stored.end(), [&](DType other) { return other == dtype; }) &&
@@ -50,12 +51,12 @@ bool multiplies_pairs(const GpuGemmProblem& problem) {
          a.k.constant() > 0;
 }
 
-constexpr int64_t kSectorBytes = 32;  // of the second-level cache
-
 // Whether lines of the operand begin within sectors.
 bool splits_sectors(const GpuGemmOperand& operand) {
   const int64_t elements = kSectorBytes / operand.element_bytes;
-  return !operand.stride.divide_exactly(elements) || !operand.offset.divide_exactly(elements);
+  const auto splits = [&](const Dim& distance) { return !distance.divide_exactly(elements).has_value(); };
+  return splits(operand.stride) || splits(operand.offset) ||
+         std::any_of(operand.batch.begin(), operand.batch.end(), [&](const auto& one) { return splits(one.stride); });
 }
 
 GpuGemmMainloopPlan multiplied_by_warpgroups(const GpuGemmProblem& problem, const GpuArchitecture& architecture) {
@@ -124,7 +125,7 @@ std::optional<GpuGemmPlan> plan_hopper(const GpuGemmProblem& problem, const GpuA
       .may_swap = stores == HopperGemmStores::kByTma && sums == HopperGemmAccumulators::kOne && a.element_bytes == 2 &&
                   size_bytes(stored.front()) == 2,
       .one_result = stored.size() == 1,
-      .least_boxes = plan.epilogue.stores_by_tma && fetches_halves(problem.epilogue)
+      .least_boxes = plan.epilogue.stores_by_tma && fetches_16_bits_beside_f32(problem.epilogue)
                          ? hopper_gemm_boxes_beside(static_cast<int>(fetched.size()))
                          : kHopperGemmBoxesOfPiece};
   const HopperGemmPlan chosen = choose_hopper_gemm(architecture, sums, stores, known_size(problem.batch),

@@ -548,7 +548,7 @@ std::span<const HopperGemmSchedule> hopper_gemm_schedules() { return kHopperGemm
 const HopperGemmFigures& hopper_gemm_figures() { return kHopperGemmFigures; }
 
 GemmOrder dense_gemm_order(std::string_view order, int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kOfSector = 16;  // elements
+  constexpr int64_t kOfSector = kSectorBytes / 2;  // elements
   const bool a_along_k = order[0] == 'n', b_along_k = order[1] == 't';
   return {.a_along_k = a_along_k,
           .b_along_k = b_along_k,

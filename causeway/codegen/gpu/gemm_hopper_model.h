@@ -109,8 +109,9 @@ struct HopperGemmPower {
   double part;       // of 10^6 sums of parts of k
   double crossing;   // of lines, as that of HopperGemmTimes
 };
-// Where lines of an operand or of results begin within a sector of the second-level cache (32 bytes), in microseconds
-// of an H200. Such lines leave the cache once for each block that asks for them, others once for several.
+constexpr int64_t kSectorBytes = 32;  // of the second-level cache
+// Where lines of an operand or of results begin within a sector, in microseconds of an H200. Such lines leave the cache
+// once for each block that asks for them, others once for several.
 struct HopperGemmSplitSectors {
   double line;                      // of a slice, where all multiprocessors ask for one
   double line_of_one;               // where one multiprocessor does
@@ -138,7 +139,7 @@ struct HopperGemmPlan {
 // How lines of the operands lie: contiguous along k, or side by side.
 struct GemmOrder {
   bool a_along_k = true, b_along_k = true;
-  // Lines begin within sectors of 32 bytes: an odd number of 16 bytes lies between them.
+  // Lines begin within sectors: an odd number of 16 bytes lies between them, or before the first.
   bool a_splits_sectors = false, b_splits_sectors = false, results_split_sectors = false;
   bool a_in_registers = false;                // floats of A that are not along k
   bool few_batch_dimensions = true;           // one at most: such lines can be copied to several blocks at once
@@ -147,7 +148,8 @@ struct GemmOrder {
   int least_boxes = kHopperGemmBoxesOfPiece;  // of a warp, for results and what is read beside them
 };
 
-// Of matrices of two bytes an element whose lines lie one after the other, in an order as BLAS names it ("nt").
+// Of matrices of two bytes an element whose lines lie one after the other, in an order as BLAS names it ("nt"): those
+// of measurements.
 GemmOrder dense_gemm_order(std::string_view order, int64_t m, int64_t n, int64_t k);
 
 // A plan, but for its stages, and what the model (HopperGemmTimes and others) says that it takes.

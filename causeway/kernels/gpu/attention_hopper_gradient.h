@@ -61,8 +61,7 @@ struct GradientShared {
 };
 
 // Queries and output's gradients, keys and values, into their tiles. Shared::kInOrder: blocks wait for earlier ones.
-// kApart: of others, values have one stage of their own beside the ring of keys. kPassesOn: one warpgroup that
-// multiplies passes slopes on to the other one.
+// kApart: of others, values have one stage of their own beside the ring of keys.
 template <class P, bool kOwnAreQueries, class Shared, RegisterSplit kSplit>
 class GradientCopier : Copier<P> {
   using Base = Copier<P>;
@@ -656,7 +655,8 @@ class KeyGradient : GradientGroup<P> {
   }
 };
 
-// Rings and registers, then the copying warpgroup's work or that of one that multiplies.
+// Rings and registers, then the copying warpgroup's work or that of one that multiplies. Shared::kPassesOn: one of
+// those passes slopes on to the other one.
 template <bool kOwnAreQueries, RegisterSplit kSplit, class Group, class Shared, class P>
 CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using GroupCopier = GradientCopier<P, kOwnAreQueries, Shared, kSplit>;

@@ -41,8 +41,8 @@ struct HopperAttentionTile {
 };
 
 // Which kernels compute gradients: those of attention_hopper_gradient.h, of attention_hopper_joint_gradient.h (all
-// three in one pass over the pairs), or of attention_hopper_wide_gradient.h (warpgroups have the same 64 keys, and
-// share out the head's columns).
+// three in one pass over the pairs), or of attention_hopper_wide_gradient.h (of 64 keys that both have, one
+// warpgroup has scores and dv, the other one gradients of weights and dk).
 enum class HopperAttentionGradientKind { kApart, kJoint, kWide };
 struct HopperAttentionGradientTile {
   int groups = 2;      // consumer warpgroups, of 64 queries or keys each

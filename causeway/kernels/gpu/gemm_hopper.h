@@ -2,8 +2,9 @@
 // slices of A and B by TMA into a ring in shared memory, the other warpgroups, the consumers, multiply them by wgmma.
 // Blocks are persistent: while a tile's results are stored, the slices of the next one are on their way, and multiplied
 // where warpgroups ping-pong. A block takes the next tile when it has room for its slices: one that begins late,
-// because something else held its multiprocessor, finds that the others have done its work. After the schedules that
-// CUTLASS ("warp-specialized persistent cooperative" and "ping-pong") and DeepGEMM describe.
+// because something else held its multiprocessor, finds that the others have done its work; blocks of clusters have
+// their tiles dealt out. After the schedules that CUTLASS ("warp-specialized persistent cooperative" and "ping-pong")
+// and DeepGEMM describe.
 //
 // Composed of a tile scheduler (gemm_hopper_tile_scheduler.h), a producer (gemm_hopper_producer.h), a mainloop
 // (gemm_hopper_mainloop.h, gemm_hopper_block_scaled.h), an epilogue (gemm_hopper_epilogue.h), and the order of the

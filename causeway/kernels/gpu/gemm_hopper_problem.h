@@ -1,9 +1,9 @@
 // What a GEMM is to gemm_hopper.h beside what gemm_problem.h says of all.
 //
 // Tensor maps: maps[0] is of A, maps[1] of B; those of what TMA stores follow, then those of what is read at its
-// place, then these once more if hopper_gemm_last_stored_columns() is not 0, in boxes of so many columns. Dimension 0 of an
-// operand is the contiguous one (k or the line), 1 the other; batches follow. Boxes are 64 elements of dimension 0 (128
-// bytes, swizzled alike) by kHopperGemmDepth of dimension 1 where lines are contiguous, otherwise by
+// place, then these once more if hopper_gemm_last_stored_columns() is not 0, in boxes of so many columns. Dimension 0
+// of an operand is the contiguous one (k or the line), 1 the other; batches follow. Boxes are 64 elements of dimension
+// 0 (128 bytes, swizzled alike) by kHopperGemmDepth of dimension 1 where lines are contiguous, otherwise by
 // hopper_gemm_loaded_lines(). What is out of range reads as zero. Those of the result are n, m and the batch, in boxes
 // of hopper_gemm_stored_columns() by kHopperGemmStoredRows by 1, swizzled by as
 // many bytes as a whole one's columns are: 128, of what is read of half as many bytes an element 64.
@@ -33,8 +33,8 @@ concept GemmWithPrefetch =
     P::Fetched::kTensors == 0 || requires(const P& problem, int64_t batch, int64_t m, int64_t n,
                                           void (*visit)(const void*)) { problem.for_each_fetched(batch, m, n, visit); };
 
-// TMA stores the results: one tensor, with at most one of as many bytes an element read at its place or two of half as
-// many, whose values Fetched has one after the other; or two of one type with none.
+// TMA stores the results: one tensor, with at most one of as many bytes an element read at its place or, beside f32,
+// two of 16 bits, whose values Fetched has one after the other; or two of one type with none.
 //   TmaStored, kTmaStored              what is stored, bf16, f16 or float, and how many tensors of it
 //   TmaFetched                         what is read, where that has fewer bytes
 //   FetchedRow, fetch_row    an element of each tensor that has one for a row

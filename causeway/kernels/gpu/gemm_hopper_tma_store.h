@@ -31,8 +31,8 @@ constexpr uint32_t kHopperGemmLoadedBytes<Problem> = sizeof(typename Problem::Tm
 // The boxes of results in which a warp's 16 rows of each 64, a part of the tile, pass through shared memory: a ring of
 // kCount parts, with a box for each tensor. What is read at the result's place is loaded kCount - 1 parts ahead, and
 // first beside the MMAs: into the box where it has as many bytes, and what is stored is computed where it lies; of
-// half as many, into boxes beside it. TMA leaves out what is outside the result. Nothing waits until a box has left,
-// but who needs its room.
+// 16 bits where f32 is stored, into boxes beside it. TMA leaves out what is outside the result. Nothing waits until a
+// box has left, but who needs its room.
 template <class Problem>
 class HopperGemmTmaStore {
   using TmaStored = typename Problem::TmaStored;
@@ -55,7 +55,7 @@ class HopperGemmTmaStore {
   static constexpr bool kNeedsRegisters = kHopperGemmFewRegisters<Problem> && (kLoads || kTmaStored > 1);
   static_assert(kBytes == 2 || kBytes == 4);
   static_assert(!kLoads || (kTmaStored == 1 && kCount > 1), "room to load ahead");
-  static_assert(kLoadsBeside ? kLoadedBytes * 2 == kBytes : kLoaded <= 1 && kLoadedBytes == kBytes);
+  static_assert(kLoadsBeside ? kLoadedBytes == 2 && kBytes == 4 : kLoaded <= 1 && kLoadedBytes == kBytes);
 
  public:
   // `pieces`, `loaded`: room and mbarriers of all warps that multiply, of which this one is `wave`.
