@@ -27,8 +27,9 @@ std::string gpu_target_names() {
 }
 
 std::string device_names() {
-  return fmt::format("Devices: auto, cpu, cuda, cuda:N, hip, hip:N (N counts GPUs from 0), emulator:ARCHITECTURE ({}).",
-                     gpu_architecture_names(false));
+  return fmt::format(
+      "Devices: auto, cpu, cpu:LEVEL, cuda, cuda:N, hip, hip:N (N counts GPUs from 0), emulator:ARCHITECTURE ({}).",
+      gpu_architecture_names(false));
 }
 
 enum class DeviceKind { kAuto, kCpu, kCuda, kHip, kEmulator };
