@@ -27,8 +27,9 @@ std::string gpu_target_names() {
 }
 
 std::string device_names() {
-  return fmt::format("Devices: auto, cpu, cuda, cuda:N, hip, hip:N (N counts GPUs from 0), emulator:ARCHITECTURE ({}).",
-                     gpu_architecture_names(false));
+  return fmt::format(
+      "Devices: auto, cpu, cpu:LEVEL, cuda, cuda:N, hip, hip:N (N counts GPUs from 0), emulator:ARCHITECTURE ({}).",
+      gpu_architecture_names(false));
 }
 
 enum class DeviceKind { kAuto, kCpu, kCuda, kHip, kEmulator };
@@ -59,7 +60,7 @@ Spec split(const std::string& text) {
                 hint + (hint.empty() ? "" : " ") + device_names());
   }
   const Spec spec{*kind, colon == std::string::npos ? "" : text.substr(colon + 1), colon != std::string::npos};
-  if (spec.has_detail && (spec.kind == DeviceKind::kAuto || spec.kind == DeviceKind::kCpu)) {
+  if (spec.has_detail && spec.kind == DeviceKind::kAuto) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no device '{}': there is one {}", text, name),
                 "device", fmt::format("Write {}.", name));
   }
@@ -68,6 +69,11 @@ Spec split(const std::string& text) {
                 fmt::format("Write, for example, emulator:{}.", gpu_architectures().front().processor));
   }
   return spec;
+}
+
+// cpu, or cpu:x86-64-v3 for its kernels of a lower level.
+Target processor_target(const Spec& spec) {
+  return spec.has_detail ? host_target_of_level(spec.detail) : host_target();
 }
 
 int gpu_index(const Spec& spec) {
@@ -211,7 +217,7 @@ std::shared_ptr<Device> open_device(const std::string& text, const DeviceLibrari
     case DeviceKind::kCuda:
       return std::make_shared<CudaDevice>(CudaOptions{gpu_index(spec), libraries.cuda, architecture});
     case DeviceKind::kCpu:
-      device = std::make_shared<CpuDevice>();
+      device = std::make_shared<CpuDevice>(processor_target(spec));
       break;
     case DeviceKind::kHip:
       device = std::make_shared<HipDevice>(HipOptions{gpu_index(spec), libraries.hip});
@@ -267,7 +273,7 @@ std::string device_of_local_rank(const std::string& device, std::optional<int> l
 
 Target parse_target(const std::string& text) {
   const Spec spec = split(text);
-  if (spec.kind == DeviceKind::kCpu) return host_target();
+  if (spec.kind == DeviceKind::kCpu) return processor_target(spec);
   if (spec.kind == DeviceKind::kEmulator) return gpu_target(spec.detail, true);
   if (spec.kind == DeviceKind::kAuto || spec.detail.empty()) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' does not say which architecture to compile for", text),

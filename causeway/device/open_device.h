@@ -22,6 +22,7 @@ struct DeviceLibraries {
 
 // "auto"             the first usable of: NVIDIA's GPUs, AMD's GPUs, the processor; the debug log says which
 // "cpu"              the processor
+// "cpu:x86-64-v3"    the same with the kernels of that level, of those up to its own
 // "cuda", "cuda:1"   an NVIDIA GPU: the first, or the one of that number as its driver counts
 // "hip", "hip:1"     an AMD GPU, likewise
 // "emulator:sm_90a"  a GPU of that architecture, imitated on the processor: exact and very slow

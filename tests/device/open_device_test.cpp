@@ -104,14 +104,15 @@ TEST_F(OpenDevice, BadNamesNameTheNearest) {
   Error error = open_error("cuds:1");
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(error.message(), "there is no device 'cuds:1'");
-  EXPECT_THAT(error.hint(), HasSubstr("Did you mean cuda? Devices: auto, cpu, cuda, cuda:N"));
+  EXPECT_THAT(error.hint(), HasSubstr("Did you mean cuda? Devices: auto, cpu, cpu:LEVEL, cuda, cuda:N"));
   EXPECT_THAT(open_error("quantum computer").hint(), testing::StartsWith("Devices: "));
   EXPECT_THAT(open_error("").message(), HasSubstr("there is no device ''"));
   EXPECT_EQ(open_error("cuda:one").message(), "'one' is not the number of a GPU");
   EXPECT_EQ(open_error("cuda:").message(), "'' is not the number of a GPU");
   EXPECT_EQ(open_error("hip:-1").message(), "'-1' is not the number of a GPU");
   EXPECT_EQ(open_error("hip:1x").message(), "'1x' is not the number of a GPU");
-  EXPECT_EQ(open_error("cpu:3").message(), "there is no device 'cpu:3': there is one cpu");
+  EXPECT_EQ(open_error("cpu:3").message(), "there is no device 'cpu:3': '3' is no level of x86-64");
+  EXPECT_THAT(open_error("cpu:3").hint(), testing::StartsWith("Write cpu, or cpu: and one of x86-64"));
   EXPECT_THAT(open_error("emulator").hint(), HasSubstr("emulator:sm_80"));
   EXPECT_THAT(open_error("emulator:gfx943").hint(), HasSubstr("gfx942"));
 }
@@ -163,6 +164,20 @@ TEST(ParseTarget, ArchitecturesNeedNotBeHere) {
   EXPECT_EQ(parse_target("hip:gfx942"), gpu_target("gfx942"));
   EXPECT_EQ(parse_target("emulator:gfx942"), gpu_target("gfx942", true));
   EXPECT_EQ(parse_target("cpu"), host_target());
+}
+
+TEST(ParseTarget, AProcessorHasKernelsOfLowerLevels) {
+  EXPECT_EQ(parse_target("cpu:" + host_target().processor), host_target());
+  EXPECT_EQ(open_device("cpu:x86-64")->target().text(), "x86:x86-64::16");
+  if (host_target().has_avx2()) {
+    const Target target = open_device("cpu:x86-64-v3")->target();
+    EXPECT_TRUE(target.has_avx2());
+    EXPECT_FALSE(target.has_avx512());
+    EXPECT_EQ(target.vector_bytes, 32);
+    EXPECT_EQ(target.parallel_units, host_target().parallel_units);
+  }
+  if (!host_target().has_avx512())
+    EXPECT_THAT(target_error("cpu:x86-64-v4").message(), HasSubstr("does not run kernels of x86-64-v4"));
 }
 
 TEST(ParseTarget, BadOnesSayWhatToWrite) {

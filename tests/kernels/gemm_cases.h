@@ -66,6 +66,7 @@ template <class T, bool kTransposedA, bool kTransposedB, GemmBlocks kChosen>
 struct Plain {
   using Operand = T;
   static constexpr bool kAContiguousInK = !kTransposedA;
+  static constexpr bool kOperandsAreRounded = true;
   static constexpr bool kBContiguousInN = !kTransposedB;
   static constexpr GemmBlocks kBlocks = kChosen;
   int64_t batch, m, n, k;

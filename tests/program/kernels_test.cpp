@@ -1,12 +1,16 @@
-// Kernels of every kind against the reference interpreter, on graphs written out by hand.
+// Kernels of every kind against the reference interpreter, on graphs written out by hand: those of this processor, and
+// of one without AVX-512 where this one has it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "causeway/device/cpu/host_target.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 #include "tests/comparison/bounds.h"
@@ -31,22 +35,37 @@ class Kernels : public testing::Test {
                                                                        : 4));
     }
     const std::vector<HostTensor> reference = interpret(graph, inputs, bindings_, Rounding::kRounded);
-    Program program(graph, runner_.device(), runner_.library(), runner_.arena());
+    source_ = expect_values(runner_, graph, inputs, reference);
+    if (without_avx512_) avx2_source_ = expect_values(*without_avx512_, graph, inputs, reference);
+  }
+
+  // The first kernel's text.
+  std::string expect_values(ProgramRunner& runner, const Graph& graph, const std::vector<HostTensor>& inputs,
+                            const std::vector<HostTensor>& reference) {
+    Program program(graph, runner.device(), runner.library(), runner.arena());
     kinds_.clear();
     for (const Program::KernelReport& report : program.kernel_reports()) kinds_.push_back(report.kind);
-    const std::vector<HostTensor> actual = runner_.run(program, inputs, bindings_);
-    ASSERT_EQ(actual.size(), reference.size());
-    for (size_t i = 0; i < actual.size(); ++i) {
+    const std::vector<HostTensor> actual = runner.run(program, inputs, bindings_);
+    EXPECT_EQ(actual.size(), reference.size());
+    for (size_t i = 0; i < actual.size() && i < reference.size(); ++i) {
       const Comparison comparison = compare(actual[i], reference[i], bounds::of_graph(graph, bindings_));
       EXPECT_TRUE(comparison.equal) << "result " << i << ": " << comparison.text << "\n" << program.sources()[0];
     }
-    source_ = program.sources()[0];
+    return program.sources()[0];
+  }
+
+  static std::optional<ProgramRunner> runner_without_avx512() {
+    if (!host_target().has_avx2()) return std::nullopt;
+    return std::optional<ProgramRunner>(std::in_place,
+                                        std::make_shared<CpuDevice>(host_target_of_level("x86-64-v3"), 2));
   }
 
   ProgramRunner runner_{2};
+  std::optional<ProgramRunner> without_avx512_ = runner_without_avx512();
   SymbolBindings bindings_;
   std::vector<std::string> kinds_;
-  std::string source_;  // of the first kernel
+  std::string source_;       // of the first kernel
+  std::string avx2_source_;  // the same, without AVX-512; empty without AVX2
 };
 
 TEST_F(Kernels, ElementwiseChainIsOneLoop) {
@@ -176,6 +195,20 @@ return %4, %5, %8
 )");
 }
 
+// Elements that are chosen by their place, narrower than masked loads of AVX2: as rotary embeddings.
+TEST_F(Kernels, PartsOfRowsAreLoopsOfTheirOwnWithoutAvx512) {
+  expect_reference(R"(%0 = input "x" : bf16[5, 7, 40]
+%1 = slice(%0) {start=[0, 0, 0], limit=[5, 7, 16], strides=[1, 1, 1]} : bf16[5, 7, 16]
+%2 = slice(%0) {start=[0, 0, 16], limit=[5, 7, 40], strides=[1, 1, 1]} : bf16[5, 7, 24]
+%3 = neg(%2) : bf16[5, 7, 24]
+%4 = concat(%3, %1) {axes=[2]} : bf16[5, 7, 40]
+return %4
+)");
+  if (avx2_source_.empty()) GTEST_SKIP() << "this processor has no AVX2";
+  EXPECT_THAT(avx2_source_, testing::HasSubstr(" = 0; c2 < 24; ++c2"));
+  EXPECT_THAT(avx2_source_, testing::HasSubstr(" = 24; c2 < 40; ++c2"));
+}
+
 TEST_F(Kernels, GatherAndScatterAdd) {
   expect_reference(R"(%0 = input "table" : f32[4, 40]
 %1 = input "indices" : i32[3, 5]
@@ -222,6 +255,26 @@ TEST_F(Kernels, DotWithEpilogue) {
 return %8
 )");
   EXPECT_THAT(kinds_, testing::ElementsAre("dot"));
+}
+
+// Whole panels and parts of them, along K and across it, and what the epilogue reads where it stores.
+TEST_F(Kernels, DotOfPanelsFetchesWhatItsEpilogueReads) {
+  for (const char* dtype : {"bf16", "f32"}) {
+    for (const bool along : {true, false}) {
+      expect_reference(fmt::format(R"(%0 = input "a" : {0}[{1}]
+%1 = input "b" : {0}[{2}]
+%2 = input "c" : f32[75, 101]
+%3 = dot(%0, %1) {{{3}}} : f32[75, 101]
+%4 = add(%3, %2) : f32[75, 101]
+return %4
+)",
+                                   dtype, along ? "75, 90" : "90, 75", along ? "101, 90" : "90, 101",
+                                   along ? "transpose_b" : "transpose_a"));
+      if (avx2_source_.empty()) continue;
+      EXPECT_THAT(avx2_source_, testing::HasSubstr("void prefetch_epilogue("));
+      EXPECT_EQ(avx2_source_.find("kOperandsAreRounded = true") != std::string::npos, std::string(dtype) == "bf16");
+    }
+  }
 }
 
 // Sizes that processors stream on skinny paths (but for pairs of bf16), and those that every processor packs.

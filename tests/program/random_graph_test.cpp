@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "causeway/device/cpu/host_target.h"
 #include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/printer.h"
@@ -40,6 +41,20 @@ TEST_P(RandomGraphOnCpu, MatchesTheReference) {
     const RandomGraph random = make_random_graph(seed, options);
     expect_reference_values(runner, random, random.graph, seed);
     if (HasFatalFailure()) return;
+    expect_reference_values(runner, random, run_pipeline(random.graph, {}, preferred_sizes_of_processors()), seed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// By the kernels of a processor without AVX-512.
+TEST(RandomGraphOnCpuOfALowerLevel, MatchesTheReference) {
+  if (!host_target().has_avx2()) GTEST_SKIP() << "this processor has no AVX2";
+  ProgramRunner runner(std::make_shared<CpuDevice>(host_target_of_level("x86-64-v3"), 2));
+  for (uint64_t seed = 200; seed < 230; ++seed) {
+    RandomGraphOptions options;
+    options.symbolic = seed % 3 == 2;
+    options.attention = seed % 4 == 1;
+    const RandomGraph random = make_random_graph(seed, options);
     expect_reference_values(runner, random, run_pipeline(random.graph, {}, preferred_sizes_of_processors()), seed);
     if (HasFatalFailure()) return;
   }

@@ -257,10 +257,14 @@ WrittenValue ExpressionEmitter::write_literal(DType dtype, double value) { retur
 
 std::string ExpressionEmitter::write_condition(const std::vector<Comparison>& all_of) {
   std::string condition;
-  for (const Comparison& comparison : all_of)
-    condition +=
-        (condition.empty() ? "" : " && ") + fmt::format("{} {} {}", index_text(comparison.index),
-                                                        comparison.less ? "<" : ">=", symbols_.text(comparison.bound));
+  for (const Comparison& comparison : all_of) {
+    const auto& [index, less, bound] = comparison;
+    condition += (condition.empty() ? "" : " && ") +
+                 fmt::format("{} {} {}", index_text(index), less ? "<" : ">=", symbols_.text(bound));
+    if (const Dim turn = bound - index.offset;
+        index.terms.size() == 1 && index.terms.front().coefficient.is_constant(1) && turn.is_constant())
+      turns_[index.terms.front().variable].insert(turn.constant());
+  }
   return condition;
 }
 

@@ -65,6 +65,9 @@ class ExpressionEmitter : public ElementWalk {
   // Whether the variable, or any, is in any text so far.
   bool has_written(int variable) const { return written_variables_.contains(variable); }
   bool has_written_variables() const { return !written_variables_.empty(); }
+  // The variable's values from which on a condition written so far has another outcome, where that depends on nothing
+  // else: as of a concatenation's parts.
+  const std::set<int64_t>& turns(int variable) { return turns_[variable]; }
 
  private:
   // A branch being written.
@@ -106,6 +109,7 @@ class ExpressionEmitter : public ElementWalk {
   std::vector<Branch> branches_;
   std::vector<Statements> finished_branches_;
   std::set<int> written_variables_;
+  std::map<int, std::set<int64_t>> turns_;
   std::map<WrittenVariable, std::string> erf_arguments_;  // of each erf of f32
   std::string index_type_ = "int64_t";
   bool rounds_alone_ = false;

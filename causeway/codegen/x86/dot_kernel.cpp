@@ -45,6 +45,9 @@ class DotWriter : public ProblemWriter {
     functions += operand("B", "b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
                          node.attributes.transpose_b, prefetches.b, b_contiguous_in_k);
     functions += epilogue(blocks, prefetches.epilogue);
+    // Elements of a bf16 operand are rounded where they are computed.
+    if (bf16_operands && !blocks.pairs && !gemm_is_skinny(blocks))
+      functions += "static constexpr bool kOperandsAreRounded = true;\n";
     check_no_obstacle(nest_.obstacle());
 
     const KernelArgument workspace{KernelArgument::Kind::kWorkspace, {}, true};
@@ -134,8 +137,12 @@ class DotWriter : public ProblemWriter {
       if (!(linear == nest_.result_linear())) continue;
       reads_result_places = true;
       const auto columns = kLine / static_cast<int64_t>(size_bytes(graph_.dtype(value)));
-      for (int64_t column = 0; column < blocks.tile_columns; column += columns)
+      const auto prefetch = [&](int64_t column) {
         prefetches += fmt::format("__builtin_prefetch({} + {} + {}, 0, 3);\n", pointer(value), index, column);
+      };
+      for (int64_t column = 0; column < blocks.tile_columns; column += columns) prefetch(column);
+      // The last of them may be in a line more.
+      if (blocks.tile_columns % columns != 0) prefetch(blocks.tile_columns - 1);
     }
     std::string functions =
         "CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, float value) const {\n" +

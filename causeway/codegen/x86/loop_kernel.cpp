@@ -99,12 +99,40 @@ class CpuLoopWriter : public LoopWriter<CpuLoopPlan, LoopNest> {
         begin = block;
         end = name + "_end";
       }
+      if (const std::vector<int64_t> cuts = pieces(i, begin); !cuts.empty()) {
+        const std::string body = emitter_->take_statements(++depth) + innermost_;
+        for (size_t piece = 0; piece + 1 < cuts.size(); ++piece)
+          text += fmt::format(
+              "#pragma clang loop vectorize(assume_safety)\nfor (int64_t {0} = {1}; {0} < {2}; ++{0}) {{\n{3}}}\n",
+              name, cuts[piece], cuts[piece + 1], body);
+        return text + closing;
+      }
       if (plan_.axes[i].mapping == AxisMapping::kVector) text += "#pragma clang loop vectorize(assume_safety)\n";
       text += fmt::format("for (int64_t {0} = {1}; {0} < {2}; ++{0}) {{\n", name, begin, end);
       text += emitter_->take_statements(++depth);
       closing += "}\n";
     }
     return text + innermost_ + closing;
+  }
+
+  // Where an innermost loop that stores each element is cut, with its begin and its end, or nothing. Of vectors without
+  // masks: where elements are chosen by their place, a loop for each choice has vectors, and one for all of them none
+  // if the elements are narrower than 32 bits.
+  std::vector<int64_t> pieces(size_t axis, const std::string& begin) {
+    constexpr int64_t kShortest = 8;
+    constexpr size_t kMost = 4;
+    const bool whole = axis + 1 == plan_.axes.size() && plan_.is_vectorized() && begin == "0" &&
+                       plan_.axes[axis].extent.is_constant() && initial_.empty();
+    if (!whole || target_.has_avx512()) return {};
+    const int64_t extent = plan_.axes[axis].extent.constant();
+    std::vector<int64_t> cuts = {0};
+    for (int64_t turn : emitter_->turns(static_cast<int>(axis)))
+      if (turn > 0 && turn < extent) cuts.push_back(turn);
+    cuts.push_back(extent);
+    if (cuts.size() == 2 || cuts.size() > kMost + 1) return {};
+    for (size_t i = 0; i + 1 < cuts.size(); ++i)
+      if (cuts[i + 1] - cuts[i] < kShortest) return {};
+    return cuts;
   }
 
   bool prefetches() const { return phase_ < plan_.prefetches.size() && !plan_.prefetches[phase_].empty(); }

@@ -45,7 +45,9 @@ std::byte* map_huge(size_t bytes) {
 
 }  // namespace
 
-CpuDevice::CpuDevice(int thread_count) : target_(host_target()), pool_(thread_count) {
+CpuDevice::CpuDevice(int thread_count) : CpuDevice(host_target(), thread_count) {}
+
+CpuDevice::CpuDevice(const Target& target, int thread_count) : target_(target), pool_(thread_count) {
   scratch_.resize(static_cast<size_t>(pool_.thread_count()));
 }
 

@@ -25,6 +25,8 @@ class CpuDevice : public Device {
  public:
   // `thread_count` 0: as many as the processors this process may use.
   explicit CpuDevice(int thread_count = 0);
+  // Kernels as a processor of this target has them: see host_target_of_level().
+  explicit CpuDevice(const Target& target, int thread_count = 0);
 
   std::string name() const override { return "cpu"; }
   const Target& target() const override { return target_; }

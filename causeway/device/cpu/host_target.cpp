@@ -1,13 +1,17 @@
 #include "causeway/device/cpu/host_target.h"
 
 #include <cpuid.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 
+#include "causeway/base/error.h"
 #include "causeway/base/thread_pool.h"
 
 namespace causeway::device {
@@ -19,6 +23,10 @@ struct CpuidRegisters {
   uint32_t ecx = 0;
   uint32_t edx = 0;
 };
+
+// From the baseline up.
+constexpr std::array<std::string_view, 4> kLevels = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
+constexpr std::array<int, 4> kVectorBytes = {16, 16, 32, 64};
 
 // All zero when the processor does not have the leaf.
 CpuidRegisters cpuid(uint32_t leaf, uint32_t subleaf = 0) {
@@ -68,8 +76,8 @@ Target detect() {
 
   Target target;
   target.family = Target::Family::kX86;
-  target.processor = v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : v2 ? "x86-64-v2" : "x86-64";
-  target.vector_bytes = v4 ? 64 : v3 ? 32 : 16;
+  target.processor = kLevels[v4 ? 3 : v3 ? 2 : v2 ? 1 : 0];
+  target.vector_bytes = kVectorBytes[v4 ? 3 : v3 ? 2 : 0];
   target.parallel_units = available_processors();
   if (v3 && bit(extended.ecx, 8)) target.add_feature("gfni");
   if (!v4) return target;
@@ -88,6 +96,24 @@ Target detect() {
 
 const Target& host_target() {
   static const Target target = detect();
+  return target;
+}
+
+Target host_target_of_level(std::string_view level) {
+  Target target = host_target();
+  const auto own = std::ranges::find(kLevels, std::string_view(target.processor));
+  const auto asked = std::ranges::find(kLevels, level);
+  if (asked > own)
+    throw Error(ErrorKind::kInvalidArgument,
+                asked == kLevels.end()
+                    ? fmt::format("there is no device 'cpu:{}': '{}' is no level of x86-64", level, level)
+                    : fmt::format("this processor is {} and does not run kernels of {}", *own, level),
+                "device", fmt::format("Write cpu, or cpu: and one of {}.", fmt::join(kLevels.begin(), own + 1, ", ")));
+  if (asked == own) return target;
+  target.processor = *asked;
+  target.vector_bytes = kVectorBytes[static_cast<size_t>(asked - kLevels.begin())];
+  std::erase_if(target.features,
+                [&](const std::string& feature) { return feature != "gfni" || target.vector_bytes < 32; });
   return target;
 }
 

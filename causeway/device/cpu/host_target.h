@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "causeway/device/target.h"
 
@@ -13,6 +14,11 @@ namespace causeway::device {
 // AVX2, else 16. Where the processor has AMX, asks the kernel for permission to use the tiles, for the whole process.
 // Computed once; thread-safe.
 const Target& host_target();
+
+// The same processor seen as one of a lower level ("x86-64-v3": AVX2), without the features beyond it: kernels are
+// compiled as such a processor has them. The host's own level gives host_target(). Throws Error (kInvalidArgument) for
+// what is no level, and for one that this processor does not have.
+Target host_target_of_level(std::string_view level);
 
 // The processor's brand, e.g. "AMD EPYC 9354"; "unknown" when it does not say.
 std::string host_processor_name();

@@ -282,15 +282,27 @@ class Backward {
             gradient -= Floats(deltas_[row + r + i]);
           }
           weights[i] = exp2<Operand>(exponent);
-          store_floats(slope, gradient * weights[i]);
+          if constexpr (kElements == 1) {
+            // Words of single elements are the same in both places, and rounded once.
+            const Words words = single_words<Operand>(gradient * weights[i]);
+            store_words(score_gradients_ + (row + r) * P::kBlockK + j, words);
+            store_words(gradients + r * kScoreWords + j, words);
+          } else {
+            store_floats(slope, gradient * weights[i]);
+          }
         }
         store_tile(weights_, row + r, j, weights);
+        if constexpr (kElements == 1) continue;
 #pragma clang loop unroll(full)
         for (int i = 0; i < kElements; ++i) weights[i] = load_floats(slopes + (r + i) * kScoreWidth + j);
         store_tile(score_gradients_, row + r, j, weights);
       }
     }
     for (int r = 0; r < kRows; ++r) {
+      if constexpr (kElements == 1) {
+        clear(gradients + r * kScoreWords + P::kBlockK, kScoreWords - P::kBlockK);
+        continue;
+      }
       for (int j = P::kBlockK; j < kScoreWidth; ++j) slopes[r * kScoreWidth + j] = 0.0f;
       pack_along<Operand, kScoreWidth>(gradients + r * kScoreWords, slopes + r * kScoreWidth);
     }

@@ -153,7 +153,11 @@ CAUSEWAY_INLINE Words single_words(Floats lanes) {
   Words bits = __builtin_bit_cast(Words, lanes);
   if constexpr (kIsBf16<Operand>) {
     const Words rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
+#if CAUSEWAY_X86_LEVEL == 1
+    bits = lanes != lanes ? bits : rounded;  // AVX2 compares no unsigned integers
+#else
     bits = (bits & 0x7fffffffu) > 0x7f800000u ? bits : rounded;
+#endif
   }
   return bits;
 }

@@ -9,6 +9,9 @@
 //   float load_b(int64_t batch, int64_t k, int64_t n) const;
 //   void store(int64_t batch, int64_t m, int64_t n, float value) const;  the epilogue, called once for each element
 //   void* workspace;                    gemm_workspace_bytes, 64-byte aligned; unused by the skinny paths
+// optionally
+//   static constexpr bool kOperandsAreRounded;   true: load_a and load_b give values of Operand, which are not rounded
+//                                                again where they are packed as floats
 // and, for an operand whose elements are each computed from one in memory, optionally:
 //   void prefetch_a(int64_t batch, int64_t m, int64_t k) const;  __builtin_prefetch of the address that load_a reads;
 //   void prefetch_b(int64_t batch, int64_t k, int64_t n) const;  may be asked for a little beyond the operand's end
@@ -57,8 +60,17 @@ template <class P>
 inline constexpr int kDepth = kPairs<P> ? 2 : 1;
 
 template <class P>
+constexpr bool operands_are_rounded() {
+  if constexpr (requires { P::kOperandsAreRounded; }) {
+    return P::kOperandsAreRounded;
+  } else {
+    return !kIsBf16<typename P::Operand>;
+  }
+}
+
+template <class P>
 CAUSEWAY_INLINE float round_operand(float value) {
-  if constexpr (kIsBf16<typename P::Operand>) {
+  if constexpr (!operands_are_rounded<P>()) {
     return float_from_bits(bf16_bits(value) << 16);
   } else {
     return value;
@@ -156,6 +168,79 @@ CAUSEWAY_INLINE void pack_across(const Operand<P, kIsA>& operand, int64_t row, i
   }
 }
 
+#if CAUSEWAY_X86_LEVEL == 1
+// Riffles as transpose_words does, of vectors that one register's half holds: an unpack instruction each.
+template <int kRows, class Lanes>
+CAUSEWAY_INLINE void transpose_halves(Lanes (&rows)[kRows]) {
+#pragma clang loop unroll(full)
+  for (int stage = 1; stage < kRows; stage *= 2) {
+    Lanes mixed[kRows];
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kRows / 2; ++i) {
+      const Lanes first = rows[i], second = rows[i + kRows / 2];
+      if constexpr (sizeof(first[0]) == 2) {
+        mixed[2 * i] = __builtin_shufflevector(first, second, 0, 8, 1, 9, 2, 10, 3, 11);
+        mixed[2 * i + 1] = __builtin_shufflevector(first, second, 4, 12, 5, 13, 6, 14, 7, 15);
+      } else {
+        mixed[2 * i] = __builtin_shufflevector(first, second, 0, 4, 1, 5);
+        mixed[2 * i + 1] = __builtin_shufflevector(first, second, 2, 6, 3, 7);
+      }
+    }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kRows; ++i) rows[i] = mixed[i];
+  }
+}
+
+// Eight terms of each of a panel's rows, all of which there are, that run along memory. bf16 are transposed as they
+// are and widened as they leave; floats four at a time, whose unpacking stays within halves of registers.
+template <class P, bool kIsA>
+CAUSEWAY_INLINE void pack_eight_terms(const Operand<P, kIsA>& operand, int64_t row, int64_t k, uint32_t* to) {
+  constexpr int kWidth = Operand<P, kIsA>::kWidth;
+  constexpr int kRows = kWidth < kLanes ? kWidth : kLanes;
+  constexpr int kTerms = 8;
+#pragma clang loop unroll(disable)
+  for (int64_t group = 0; group < kWidth; group += kRows) {
+    if constexpr (kIsBf16<typename P::Operand>) {
+      using Halves = Vector<uint16_t, kTerms>;
+      alignas(64) uint16_t gathered[kRows][kTerms];
+      Halves rows[kRows];
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kRows; ++i) {
+#pragma clang loop vectorize(assume_safety) vectorize_width(8)
+        for (int64_t j = 0; j < kTerms; ++j)
+          gathered[i][j] = static_cast<uint16_t>(operand.term(row + group + i, k + j) >> 16);
+        __builtin_memcpy(&rows[i], gathered[i], sizeof(rows[i]));
+      }
+      transpose_halves<kRows>(rows);
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kRows; ++i)
+        store_lanes(to + group + (kRows == kWidth ? i * kTerms : i * kWidth),
+                    __builtin_convertvector(rows[i], WordLanes) << 16);
+    } else {
+      alignas(64) uint32_t gathered[kRows][kTerms];
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kRows; ++i) {
+#pragma clang loop vectorize(assume_safety) vectorize_width(8)
+        for (int64_t j = 0; j < kTerms; ++j) gathered[i][j] = operand.term(row + group + i, k + j);
+      }
+      using Halves = Vector<uint32_t, 4>;
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kRows; i += 4) {
+#pragma clang loop unroll(full)
+        for (int j = 0; j < kTerms; j += 4) {
+          Halves rows[4];
+#pragma clang loop unroll(full)
+          for (int r = 0; r < 4; ++r) __builtin_memcpy(&rows[r], &gathered[i + r][j], sizeof(rows[r]));
+          transpose_halves<4>(rows);
+#pragma clang loop unroll(full)
+          for (int r = 0; r < 4; ++r) __builtin_memcpy(to + (j + r) * kWidth + group + i, &rows[r], sizeof(rows[r]));
+        }
+      }
+    }
+  }
+}
+#endif
+
 // One panel whose rows each run along memory: read kLanes words of every row, then transpose.
 template <class P, bool kIsA>
 CAUSEWAY_INLINE void pack_along(const Operand<P, kIsA>& operand, int64_t row, int64_t rows, int64_t k, int64_t terms,
@@ -164,7 +249,13 @@ CAUSEWAY_INLINE void pack_along(const Operand<P, kIsA>& operand, int64_t row, in
   constexpr int kRows = kWidth < kLanes ? kWidth : kLanes;
   constexpr int kTerms = kLanes * kDepth<P>;
   using Term = typename Operand<P, kIsA>::Term;
-  for (int64_t step = 0; step < steps; step += kLanes) {
+  int64_t step = 0;
+#if CAUSEWAY_X86_LEVEL == 1
+  if (rows == kWidth) {
+    for (; step + kLanes <= steps; step += kLanes) pack_eight_terms(operand, row, k + step, to + step * kWidth);
+  }
+#endif
+  for (; step < steps; step += kLanes) {
     int64_t first_term = step * kDepth<P>;
     int64_t term_count = gemm_min(kTerms, terms - first_term);
     for (int64_t group = 0; group < kWidth; group += kRows) {
@@ -323,6 +414,13 @@ struct Panels<P, false> {
       int64_t tile_columns = gemm_min(kColumns, columns - j);
       for (int64_t i = 0; i < rows; i += kRows) {
         float* tile = one_block ? one_tile : sums + j * P::kBlocks.m + i * kColumns;
+        if constexpr (requires { p.prefetch_epilogue(batch, m, n); }) {
+          // It arrives while the panels meet.
+          if (last) {
+#pragma clang loop unroll(disable)
+            for (int64_t row = i; row < gemm_min(rows, i + kRows); ++row) p.prefetch_epilogue(batch, m + row, n + j);
+          }
+        }
         multiply_columns(a + i * steps, b + j * steps, steps, add, tile_columns, tile);
         if (last) store_tile(p, batch, m + i, gemm_min(kRows, rows - i), n + j, tile_columns, tile);
       }

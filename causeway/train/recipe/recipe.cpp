@@ -223,7 +223,7 @@ std::vector<Field> fields(Recipe& r) {
   std::vector<Field> all = {
       field("name", r.name, "the run's name"),
       field("run_directory", r.run_directory, "where checkpoints and logs go; empty: runs/NAME"),
-      field("device", r.device, "auto, cpu, cuda, cuda:N, hip, hip:N or emulator:ARCHITECTURE"),
+      field("device", r.device, "auto, cpu, cpu:LEVEL, cuda, cuda:N, hip, hip:N or emulator:ARCHITECTURE"),
       field("device_architecture", r.device_architecture,
             "what kernels are compiled for, where not for the best that the device has: sm_80 on newer NVIDIA GPUs"),
       field("model.from", r.model_from,
