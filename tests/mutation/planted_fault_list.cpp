@@ -281,7 +281,7 @@ constexpr PlantedFault kFaults[] = {
      "kernels_tests", "Devices/WideHeads.OfEveryWidthWithMasksScoresAndLengths/emulator_sm_90a"},
     {"hopper_gradient_one_shift",
      "Hopper's attention, backward: in tiles at an end all queries have the first one's lse", kHopperGradient,
-     "shifts[column + i / 4 * 8 + i % 2]", "shifts[column]", "kernels_tests",
+     "numbers[column + i / 4 * 8 + i % 2]", "numbers[column]", "kernels_tests",
      "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     {"hopper_query_gradient_one_distance", "Hopper's attention, dq: all keys of a tile are as far away as its first",
      kHopperGradient, "static_cast<float>(column), factor_", "static_cast<float>(column - column), factor_",
