@@ -16,6 +16,7 @@
 #include "causeway/codegen/gpu/gemm_hopper_model.h"
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/kernels/x86/gemm_layout.h"
+#include "tests/codegen/fit/dense_gemm_order.h"
 
 namespace causeway::codegen {
 namespace {

@@ -547,16 +547,6 @@ class HopperGemmCandidates {
 std::span<const HopperGemmSchedule> hopper_gemm_schedules() { return kHopperGemm; }
 const HopperGemmFigures& hopper_gemm_figures() { return kHopperGemmFigures; }
 
-GemmOrder dense_gemm_order(std::string_view order, int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kOfSector = kSectorBytes / 2;  // elements
-  const bool a_along_k = order[0] == 'n', b_along_k = order[1] == 't';
-  return {.a_along_k = a_along_k,
-          .b_along_k = b_along_k,
-          .a_splits_sectors = (a_along_k ? k : m) % kOfSector != 0,
-          .b_splits_sectors = (b_along_k ? k : n) % kOfSector != 0,
-          .results_split_sectors = n % kOfSector != 0};
-}
-
 std::vector<HopperGemmOffer> hopper_gemm_offers(const GpuArchitecture& architecture, HopperGemmAccumulators sums,
                                                 HopperGemmStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
                                                 GemmOrder order, const HopperGemmFigures& figures) {

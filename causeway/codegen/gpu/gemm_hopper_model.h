@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "causeway/device/gpu_architecture.h"
@@ -147,10 +146,6 @@ struct GemmOrder {
   bool one_result = true;                     // and not two
   int least_boxes = kHopperGemmBoxesOfPiece;  // of a warp, for results and what is read beside them
 };
-
-// Of matrices of two bytes an element whose lines lie one after the other, in an order as BLAS names it ("nt"): those
-// of measurements.
-GemmOrder dense_gemm_order(std::string_view order, int64_t m, int64_t n, int64_t k);
 
 // A plan, but for its stages, and what the model (HopperGemmTimes and others) says that it takes.
 struct HopperGemmOffer {

@@ -112,14 +112,14 @@ constexpr int hopper_gemm_pipeline_bytes(const HopperGemmTile& tile) {
 }
 // Boxes of a warp that there is room for: two at least, which make up a piece.
 constexpr int kHopperGemmBoxesOfPiece = kHopperGemmPieceBytes / kHopperGemmBoxBytes;
-// For two boxes of results and, beside each, one of half as many bytes of each of so many tensors.
-constexpr int hopper_gemm_boxes_beside(int tensors) { return kHopperGemmBoxesOfPiece + tensors; }
 constexpr int hopper_gemm_boxes(const HopperGemmTile& tile) {
   const int room = tile.results_in_stages ? tile.stages * hopper_gemm_stage_bytes(tile)
                                           : kHopperGemmMostShared - hopper_gemm_pipeline_bytes(tile);
   const int boxes = room / (hopper_gemm_waves(tile) * kHopperGemmBoxBytes);
   return boxes < kHopperGemmMostBoxes ? boxes : kHopperGemmMostBoxes;
 }
+// For two boxes of results and, beside each, one of half as many bytes of each of so many tensors.
+constexpr int hopper_gemm_boxes_beside(int tensors) { return kHopperGemmBoxesOfPiece + tensors; }
 // As many stages as leave room for so many boxes of each warp, up to 8.
 constexpr int hopper_gemm_most_stages(HopperGemmTile tile, int boxes) {
   for (tile.stages = 8; tile.stages > 1; --tile.stages)

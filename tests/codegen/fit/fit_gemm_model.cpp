@@ -33,6 +33,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/gpu/gemm_hopper_model.h"
+#include "tests/codegen/fit/dense_gemm_order.h"
 
 namespace causeway::codegen {
 namespace {
