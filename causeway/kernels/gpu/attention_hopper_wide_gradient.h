@@ -70,6 +70,34 @@ class WideGradient : protected GradientGroup<P, WideGradientShared<P>> {
   // They have the same keys.
   CAUSEWAY_INLINE WideGradient(const P& problem, Shared& shared) : Base(problem, shared, 0) {}
 
+  // `sum_up(own)`: of a task's keys and values.
+  template <class SumUp>
+  CAUSEWAY_INLINE void for_each_task(SumUp&& sum_up) {
+#pragma clang loop unroll(disable)
+    while (this->template begin_task<false>()) {
+      sum_up(shared_.own[own_.stage]);
+      this->end_task();
+    }
+  }
+
+  // Tile after tile: `multiply_pairs()` begins the MMAs of its pairs of lines, right after the sums of the tile before,
+  // which `add()` begins.
+  template <class MultiplyPairs, class Add>
+  CAUSEWAY_INLINE void for_each_tile(MultiplyPairs&& multiply_pairs, Add&& add) {
+    if (!this->next_tile()) return;
+    multiply_pairs();
+#pragma clang loop unroll(disable)
+    for (;;) {
+      add();
+      this->before_ = ring_.stage;
+      ring_.advance();
+      if (!this->next_tile()) break;
+      multiply_pairs();
+      this->template leave_before<1>();
+    }
+    this->template leave_before<0>();
+  }
+
   // Where the other warpgroup's MMAs may still read what results take the place of.
   CAUSEWAY_INLINE static void join() { named_barrier(1, 256); }
   CAUSEWAY_INLINE static uint32_t thread_of_group() { return static_cast<uint32_t>(thread_index()) % 128; }
@@ -89,11 +117,7 @@ class WideValueGradient : WideGradient<P> {
   CAUSEWAY_INLINE WideValueGradient(const P& problem, Shared& shared) : Base(problem, shared) {}
 
   CAUSEWAY_INLINE void run() {
-#pragma clang loop unroll(disable)
-    while (this->template begin_task<false>()) {
-      sum_up(shared_.own[own_.stage]);
-      this->end_task();
-    }
+    this->for_each_task([&](OperandPair<P, kLines>& own) { sum_up(own); });
   }
 
  private:
@@ -112,25 +136,16 @@ class WideValueGradient : WideGradient<P> {
     });
   }
 
-  // Tile after tile. The next tile's scores are multiplied right after this one's sums.
   CAUSEWAY_INLINE void add_tiles(OperandPair<P, kLines>& own, float (&dv)[P::kValueDim / 2]) {
     float scores[kOthers / 2];
     uint32_t weights[kOthers / 16][4];
-    if (!this->next_tile()) return;
-    multiply_scores(scores, own);
-#pragma clang loop unroll(disable)
-    for (;;) {
-      weigh(scores, weights);
-      warpgroup_fence();
-      multiply_weights<P::kValueDim, kOthers>(dv, weights, shared_.others[ring_.stage].second);
-      warpgroup_commit();
-      this->before_ = ring_.stage;
-      ring_.advance();
-      if (!this->next_tile()) break;
-      multiply_scores(scores, own);
-      this->template leave_before<1>();
-    }
-    this->template leave_before<0>();
+    this->for_each_tile([&] { multiply_scores(scores, own); },
+                        [&] {
+                          weigh(scores, weights);
+                          warpgroup_fence();
+                          multiply_weights<P::kValueDim, kOthers>(dv, weights, shared_.others[ring_.stage].second);
+                          warpgroup_commit();
+                        });
   }
 
   CAUSEWAY_INLINE void multiply_scores(float (&scores)[kOthers / 2], OperandPair<P, kLines>& own) const {
@@ -218,11 +233,7 @@ class WideKeyGradient : WideGradient<P> {
   CAUSEWAY_INLINE WideKeyGradient(const P& problem, Shared& shared) : Base(problem, shared) {}
 
   CAUSEWAY_INLINE void run() {
-#pragma clang loop unroll(disable)
-    while (this->template begin_task<false>()) {
-      sum_up(shared_.own[own_.stage]);
-      this->end_task();
-    }
+    this->for_each_task([&](OperandPair<P, kLines>& own) { sum_up(own); });
   }
 
  private:
@@ -244,21 +255,13 @@ class WideKeyGradient : WideGradient<P> {
   CAUSEWAY_INLINE void add_tiles(OperandPair<P, kLines>& own, float (&dk)[P::kHeadDim / 2]) {
     float dweights[kOthers / 2];
     uint32_t gradients[kOthers / 16][4];
-    if (!this->next_tile()) return;
-    multiply_weight_gradients(dweights, own);
-#pragma clang loop unroll(disable)
-    for (;;) {
-      differentiate(dweights, gradients);
-      warpgroup_fence();
-      multiply_weights<P::kHeadDim, kOthers>(dk, gradients, shared_.others[ring_.stage].first);
-      warpgroup_commit();
-      this->before_ = ring_.stage;
-      ring_.advance();
-      if (!this->next_tile()) break;
-      multiply_weight_gradients(dweights, own);
-      this->template leave_before<1>();
-    }
-    this->template leave_before<0>();
+    this->for_each_tile([&] { multiply_weight_gradients(dweights, own); },
+                        [&] {
+                          differentiate(dweights, gradients);
+                          warpgroup_fence();
+                          multiply_weights<P::kHeadDim, kOthers>(dk, gradients, shared_.others[ring_.stage].first);
+                          warpgroup_commit();
+                        });
   }
 
   CAUSEWAY_INLINE void multiply_weight_gradients(float (&dweights)[kOthers / 2], OperandPair<P, kLines>& own) const {
