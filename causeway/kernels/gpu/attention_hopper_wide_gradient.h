@@ -70,12 +70,13 @@ class WideGradient : protected GradientGroup<P, WideGradientShared<P>> {
   // They have the same keys.
   CAUSEWAY_INLINE WideGradient(const P& problem, Shared& shared) : Base(problem, shared, 0) {}
 
-  // `sum_up(own)`: of a task's keys and values.
+  // `sum_up(own)`: of a task's keys and values. Calls of what is handed over are inlined by word: MMAs that cross a
+  // function's boundary are waited for one by one.
   template <class SumUp>
   CAUSEWAY_INLINE void for_each_task(SumUp&& sum_up) {
 #pragma clang loop unroll(disable)
     while (this->template begin_task<false>()) {
-      sum_up(shared_.own[own_.stage]);
+      [[clang::always_inline]] sum_up(shared_.own[own_.stage]);
       this->end_task();
     }
   }
@@ -85,14 +86,14 @@ class WideGradient : protected GradientGroup<P, WideGradientShared<P>> {
   template <class MultiplyPairs, class Add>
   CAUSEWAY_INLINE void for_each_tile(MultiplyPairs&& multiply_pairs, Add&& add) {
     if (!this->next_tile()) return;
-    multiply_pairs();
+    [[clang::always_inline]] multiply_pairs();
 #pragma clang loop unroll(disable)
     for (;;) {
-      add();
+      [[clang::always_inline]] add();
       this->before_ = ring_.stage;
       ring_.advance();
       if (!this->next_tile()) break;
-      multiply_pairs();
+      [[clang::always_inline]] multiply_pairs();
       this->template leave_before<1>();
     }
     this->template leave_before<0>();
