@@ -284,7 +284,7 @@ class Rule {
         require(inputs_[3] == TensorType{DType::kF32, {shape(0)[0]}}, "takes f32 token weights [N]");
         require(attributes_.value >= 0 && std::isfinite(attributes_.value),
                 "takes a cap of its logits above 0, or none");
-        return {{DType::kF32, {}}, inputs_[0], {DType::kF32, shape(1)}};
+        return {{DType::kF32, {}}, inputs_[0], {DType::kF32, shape(1)}, {DType::kF32, {shape(0)[0]}}};
       }
       case Op::kUserKernel:
         return user_kernel();
