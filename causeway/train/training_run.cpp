@@ -58,16 +58,6 @@ void require_memory_for_step(TrainingStep& step, const Recipe& recipe) {
                   : "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to auto.");
 }
 
-// A comment for the saved recipe: the device that "auto" chose, and what architecture a GPU's kernels are compiled for
-// where the recipe does not say. Not the key's value, so that the recipe still runs elsewhere.
-std::string device_comment(const Recipe& recipe, const Device& device) {
-  std::string text;
-  if (recipe.device == "auto") text = fmt::format("# device: auto chose {}\n", device.name());
-  if (device.target().takes_architecture() && recipe.device_architecture.empty())
-    text += fmt::format("# device_architecture: kernels are compiled for {}\n", device.target().processor);
-  return text;
-}
-
 }  // namespace
 
 TrainingRun::TrainingRun(const Recipe& recipe, const TrainOptions& options, StartTimes& start)
@@ -156,6 +146,14 @@ void TrainingRun::compile() {
   step_->meet_other_stages(ranks_);
   ranks_.require_equal_in_stage(program, "another program or other collectives",
                                 "Kernels are made for the processor or GPU at hand: give a run machines of one kind.");
+}
+
+std::string device_comment(const Recipe& recipe, const Device& device) {
+  std::string text;
+  if (recipe.device == "auto") text = fmt::format("# device: auto chose {}\n", device.name());
+  if (device.target().takes_architecture() && recipe.device_architecture.empty())
+    text += fmt::format("# device_architecture: kernels are compiled for {}\n", device.target().processor);
+  return text;
 }
 
 }  // namespace causeway::train

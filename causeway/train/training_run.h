@@ -74,4 +74,8 @@ class TrainingRun {
   std::optional<Resumed> resumed_;
 };
 
+// A comment for a saved recipe: the device that "auto" chose, and what architecture a GPU's kernels are compiled for
+// where the recipe does not say. Not the key's value, so that the recipe still runs elsewhere.
+std::string device_comment(const Recipe& recipe, const Device& device);
+
 }  // namespace causeway::train
