@@ -61,7 +61,9 @@ class Preparation {
       return kBlockWeight + block.text.text.size() + block.ids.size() * 4 + block.targets.size();
     };
     pipeline.make = [this](const std::stop_token& stop) { return inputs_.next(stop); };
-    pipeline.work = [this](EncodedBlock& block) { encoder_.encode(block, input_name(inputs_.files()[block.source].path)); };
+    pipeline.work = [this](EncodedBlock& block) {
+      encoder_.encode(block, input_name(inputs_.files()[block.source].path));
+    };
     pipeline.take = [this](EncodedBlock& block) { write(block); };
     pipeline.tick = [this] { report_progress(); };
     pipeline.run();
@@ -103,7 +105,8 @@ class Preparation {
       }
       source_has_text_ = true;
     }
-    if (!block.documents.empty()) skipped_.add_document();
+    if (!block.documents.empty() || block.chat.without_target > 0) skipped_.add_document();
+    source_has_text_ = source_has_text_ || block.chat.without_target > 0;
     for (const Error& error : block.skipped) skipped_.add(error);
     replaced_surrogates_ += block.replaced_surrogates;
     chat_ += block.chat;
@@ -146,8 +149,12 @@ class Preparation {
     const std::string first_input = input_name(inputs_.files().front().path);
     if (train_->entry().tokens + validation_->entry().tokens == 0) {
       throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("the inputs hold no text ({} empty documents)", empty_documents_), first_input,
-                  "Check the inputs, and say with --text-key under which key or column the text is.");
+                  chat_.without_target > 0
+                      ? fmt::format("none of the {} conversations has a token that is trained on", chat_.without_target)
+                      : fmt::format("the inputs hold no text ({} empty documents)", empty_documents_),
+                  first_input,
+                  options_.chat ? "Without --skip-without-target the first of them is shown."
+                                : "Check the inputs, and say with --text-key under which key or column the text is.");
     }
     if (train_->entry().tokens == 0 || (wants_validation() && validation_->entry().tokens == 0)) {
       throw Error(

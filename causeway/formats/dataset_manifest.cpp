@@ -115,10 +115,9 @@ std::optional<DocumentTokens> documents_from_json(const Fields& parent, const Js
 
 OrderedJson targets_to_json(const TargetsRecord& targets) {
   OrderedJson json = {{"rule", targets.rule}};
-  if (!targets.template_text.empty()) {
-    json["template"] = {{"name", targets.template_name}, {"text", targets.template_text}};
-    if (!targets.date.empty()) json["date"] = targets.date;
-  }
+  for (const TargetsRecord::Template& one : targets.templates)
+    json["templates"].push_back({{"name", one.name}, {"text", one.text}});
+  if (!targets.date.empty()) json["date"] = targets.date;
   if (targets.max_length > 0) {
     json["max_length"] = targets.max_length;
     json["truncation"] = targets.truncation;
@@ -130,12 +129,13 @@ TargetsRecord targets_from_json(const Json& json, const std::string& where) {
   const Fields fields(json, "\"targets\"", where);
   TargetsRecord targets;
   targets.rule = fields.text("rule");
-  if (json.contains("template")) {
-    const Fields of_template(fields.at("template"), "\"template\" of \"targets\"", where);
-    targets.template_name = of_template.text("name");
-    targets.template_text = of_template.text("text");
-    if (json.contains("date")) targets.date = fields.text("date");
+  if (json.contains("templates")) {
+    for (const Json& item : fields.list("templates")) {
+      const Fields one(item, "a template of \"targets\"", where);
+      targets.templates.push_back({one.text("name"), one.text("text")});
+    }
   }
+  if (json.contains("date")) targets.date = fields.text("date");
   if (json.contains("max_length")) {
     targets.max_length = fields.count("max_length");
     targets.truncation = fields.text("truncation");
@@ -207,8 +207,7 @@ ShardMetadata parse_shard_metadata(std::string_view text, const std::string& whe
 }
 
 std::string print_manifest(const DatasetManifest& manifest) {
-  OrderedJson json = {{"format", kFormatName},
-                      {"version", manifest.targets ? kTargetsFormatVersion : kFormatVersion}};
+  OrderedJson json = {{"format", kFormatName}, {"version", manifest.targets ? kTargetsFormatVersion : kFormatVersion}};
   json["tokenizer"] = tokenizer_to_json(manifest.tokenizer);
   add_documents(json, manifest.documents);
   if (manifest.targets) json["targets"] = targets_to_json(*manifest.targets);
@@ -240,8 +239,7 @@ DatasetManifest parse_manifest(std::string_view text, const std::string& where) 
     throw Error(ErrorKind::kUnsupported,
                 fmt::format("the dataset has format version {}; this build reads {} and {}", version, kFormatVersion,
                             kTargetsFormatVersion),
-                where,
-                "Read it with the version of Causeway that wrote it, or prepare it again.");
+                where, "Read it with the version of Causeway that wrote it, or prepare it again.");
   }
   DatasetManifest manifest;
   manifest.tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
@@ -250,7 +248,8 @@ DatasetManifest parse_manifest(std::string_view text, const std::string& where) 
   manifest.sources = sources_from_json(fields.list("sources"), where);
   const Json& splits = fields.at("splits");
   if (!splits.is_object() || splits.empty()) refuse_manifest("\"splits\" names no split", where);
-  for (const auto& [name, split] : splits.items()) manifest.splits[name] = split_from_json(name, split, has_targets, where);
+  for (const auto& [name, split] : splits.items())
+    manifest.splits[name] = split_from_json(name, split, has_targets, where);
   return manifest;
 }
 

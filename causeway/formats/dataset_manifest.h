@@ -55,11 +55,15 @@ struct ShardEntry {
 // How a dataset came to say which of its tokens are targets.
 struct TargetsRecord {
   std::string rule;  // of the turns of a chat: "all", "last"
-  // Of what rendered chats: its name, and its text. Both empty where no record was rendered.
-  std::string template_name, template_text;
-  std::string date;                         // "YYYY-MM-DD" that the template was told; empty where it was told none
-  uint64_t max_length = 0;                  // tokens that were kept of a sample; 0: all
-  std::string truncation;                   // "left" or "right": the side that was cut; empty where none was
+  // The chat templates that conversations were rendered with; empty where none was rendered.
+  struct Template {
+    std::string name, text;
+    bool operator==(const Template&) const = default;
+  };
+  std::vector<Template> templates;
+  std::string date;         // that templates were told; empty where none asked for it
+  uint64_t max_length = 0;  // tokens that were kept of a sample; 0: all
+  std::string truncation;   // "left" or "right": the side that was cut; empty where none was
   bool operator==(const TargetsRecord&) const = default;
 };
 

@@ -164,6 +164,7 @@ class Trainer {
       if (const std::optional<std::string> warning = warning_of_documents(*data_)) log_warning("{}", *warning);
       for (const std::string& shard : data_->dataset.left_out()) notice("data: left out {}\n", shard);
       for (const std::string& line : describe_packing(*data_, recipe_)) notice("{}\n", line);
+      for (const std::string& line : describe_targets(*data_)) notice("{}\n", line);
       for (const std::string& line : observer_->describe()) notice("{}\n", line);
     }
     if (ranks_.is_first()) {
