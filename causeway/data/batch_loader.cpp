@@ -60,6 +60,15 @@ BatchLoader::BatchLoader(const TokenDataset& dataset, const MixtureOrder& order,
 BatchLoader::BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options)
     : BatchLoader(dataset, [order](uint64_t sample) { return std::vector{order.window(sample)}; }, options) {}
 
+BatchLoader::BatchLoader(const TokenDataset& dataset, const DocumentPacking& packing, uint64_t samples,
+                         const BatchOptions& options)
+    : BatchLoader(
+          dataset,
+          [&packing, samples](uint64_t sample) {
+            return sample < samples ? packing.windows(sample) : std::vector<SampleWindow>();
+          },
+          options) {}
+
 BatchLoader::BatchLoader(const TokenDataset& dataset, WindowsOf windows_of, const BatchOptions& options)
     : dataset_(dataset),
       windows_of_(std::move(windows_of)),

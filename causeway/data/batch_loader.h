@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/data/document_packing.h"
 #include "causeway/data/mixture_order.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
@@ -69,6 +70,9 @@ class BatchLoader {
   BatchLoader(const TokenDataset& dataset, const SampleOrder& order, const BatchOptions& options);
   BatchLoader(const TokenDataset& dataset, const MixtureOrder& order, const BatchOptions& options);
   BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options);
+  // The first `samples` of a packing once, in order; behind them rows are padding. The packing must outlive the loader.
+  BatchLoader(const TokenDataset& dataset, const DocumentPacking& packing, uint64_t samples,
+              const BatchOptions& options);
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
   ~BatchLoader();
