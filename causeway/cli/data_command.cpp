@@ -223,6 +223,9 @@ void add_data_command(CLI::App& program) {
       ->add_flag("--skip-without-target", command->chat_options.skip_without_target,
                  "Count conversations of which nothing is trained on and leave them out; otherwise they are an error")
       ->needs(chat);
+  // Conversations say themselves where their text is, and are read as transformers reads them.
+  for (const char* option : {"--text-key", "--read-special-tokens"})
+    prepare_command->get_option(option)->excludes(chat);
   prepare_command->add_flag("--overwrite", command->options.overwrite,
                             "Replace the dataset that is there, when the new one is whole");
   prepare_command->add_flag("--strict", command->options.strict,

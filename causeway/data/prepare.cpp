@@ -85,6 +85,8 @@ class Preparation {
   // In the calling thread, in the order of the inputs.
   void write(const EncodedBlock& block) {
     if (block.holds_tokens) documents_.reset();
+    chat_ += block.chat;
+    if (options_.chat) documents_ = options_.chat->documents_of(chat_, encoder_.around());
     if (block.source == sources_.size()) {
       sources_.push_back({input_name(inputs_.files()[block.source].path), 0, {}});
       source_has_text_ = false;
@@ -109,8 +111,6 @@ class Preparation {
     source_has_text_ = source_has_text_ || block.chat.without_target > 0;
     for (const Error& error : block.skipped) skipped_.add(error);
     replaced_surrogates_ += block.replaced_surrogates;
-    chat_ += block.chat;
-    if (options_.chat) documents_ = options_.chat->documents_of(chat_, encoder_.around());
     progress_.bytes_done += block.text.stored_bytes;
     text_bytes_ += block.text_bytes;
     if (!block.finished) return;
