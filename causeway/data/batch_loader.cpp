@@ -60,10 +60,20 @@ BatchLoader::BatchLoader(const TokenDataset& dataset, const MixtureOrder& order,
 BatchLoader::BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options)
     : BatchLoader(dataset, [order](uint64_t sample) { return std::vector{order.window(sample)}; }, options) {}
 
+BatchLoader::BatchLoader(const TokenDataset& dataset, const DocumentPacking& packing, uint64_t samples,
+                         const BatchOptions& options)
+    : BatchLoader(
+          dataset,
+          [&packing, samples](uint64_t sample) {
+            return sample < samples ? packing.windows(sample) : std::vector<SampleWindow>();
+          },
+          options) {}
+
 BatchLoader::BatchLoader(const TokenDataset& dataset, WindowsOf windows_of, const BatchOptions& options)
     : dataset_(dataset),
       windows_of_(std::move(windows_of)),
       options_(checked(dataset, options)),
+      has_targets_(dataset.has_targets()),
       cursor_(options.first_sample) {
   if (options_.read_ahead > 0) reader_ = std::thread([this] { read_ahead(); });
 }
@@ -151,13 +161,23 @@ void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
 }
 
 int64_t BatchLoader::count_valid_targets(const SampleWindow& window) const {
-  int64_t valid = positions_of(window);
-  if (!options_.ignore_targets_across_documents || valid == 0) return valid;
+  const int64_t positions = positions_of(window);
+  if (positions == 0 || (!options_.ignore_targets_across_documents && !has_targets_)) return positions;
+  thread_local std::vector<uint8_t> valid;
+  read_valid_targets(window, valid);
+  return std::ranges::count(valid, uint8_t{1});
+}
+
+void BatchLoader::read_valid_targets(const SampleWindow& window, std::vector<uint8_t>& valid) const {
+  valid.resize(window.length);
+  dataset_.read_targets(window.offset, valid);
+  valid.erase(valid.begin());
+  if (!options_.ignore_targets_across_documents) return;
   thread_local std::vector<int32_t> documents;
   documents.resize(window.length);
   dataset_.read_document_numbers(window.offset, documents);
-  for (size_t i = 0; i + 1 < documents.size(); ++i) valid -= documents[i] != documents[i + 1] ? 1 : 0;
-  return valid;
+  for (size_t i = 0; i < valid.size(); ++i)
+    if (documents[i] != documents[i + 1]) valid[i] = 0;
 }
 
 void BatchLoader::fill_row(std::span<const SampleWindow> windows, int64_t row, Batch& batch) const {
@@ -175,7 +195,6 @@ void BatchLoader::fill_row(std::span<const SampleWindow> windows, int64_t row, B
 
 void BatchLoader::fill_window(const SampleWindow& window, int64_t row, int64_t column, Batch& batch) const {
   thread_local std::vector<int32_t> tokens;
-  thread_local std::vector<int32_t> documents;
   tokens.resize(window.length);
   dataset_.read(window.offset, tokens);
   if (options_.vocabulary_size > 0) check_vocabulary(window, tokens);
@@ -185,19 +204,21 @@ void BatchLoader::fill_window(const SampleWindow& window, int64_t row, int64_t c
   std::copy(tokens.begin(), tokens.end() - 1, inputs);
   std::copy(tokens.begin() + 1, tokens.end(), targets);
   batch.valid_targets += positions_of(window);
-  if (!options_.document_numbers && !options_.ignore_targets_across_documents) return;
-  documents.resize(window.length);
-  dataset_.read_document_numbers(window.offset, documents);
   if (options_.document_numbers) {
+    thread_local std::vector<int32_t> documents;
+    documents.resize(window.length);
+    dataset_.read_document_numbers(window.offset, documents);
     auto begin = static_cast<int32_t>(column);
     for (size_t i = 0; i + 1 < documents.size(); ++i) {
       if (i > 0 && documents[i] != documents[i - 1]) begin = static_cast<int32_t>(column) + static_cast<int32_t>(i);
       batch.documents[static_cast<size_t>(start) + i] = begin;
     }
   }
-  if (!options_.ignore_targets_across_documents) return;
-  for (size_t i = 0; i + 1 < documents.size(); ++i) {
-    if (documents[i] == documents[i + 1]) continue;
+  if (!options_.ignore_targets_across_documents && !has_targets_) return;
+  thread_local std::vector<uint8_t> valid;
+  read_valid_targets(window, valid);
+  for (size_t i = 0; i < valid.size(); ++i) {
+    if (valid[i] != 0) continue;
     targets[static_cast<ptrdiff_t>(i)] = kIgnoredTarget;
     --batch.valid_targets;
   }

@@ -10,6 +10,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/hash.h"
+#include "causeway/data/chat_encoder.h"
 #include "causeway/data/prepare.h"
 #include "causeway/data/text_source.h"
 
@@ -31,6 +32,8 @@ struct EncodedBlock {
   TextBlock text;
   bool holds_tokens = false;  // MDS: the samples are ids already, not text
   std::vector<int32_t> ids;
+  std::vector<uint8_t> targets;  // of conversations, for each id
+  ChatCounts chat;
   std::vector<EncodedDocument> documents;
   uint64_t text_bytes = 0;
   std::vector<Error> skipped;  // what is no document
@@ -61,6 +64,7 @@ class DocumentEncoder {
 
  private:
   void encode_line(EncodedBlock& block, const JsonLine& line, const std::string& input) const;
+  void encode_chat(EncodedBlock& block, const JsonLine& line, const std::string& input) const;
   void end_token_samples(EncodedBlock& block, const std::string& input) const;
   void encode_document(EncodedBlock& block, std::optional<std::string_view> text, uint64_t number) const;
   void encode_text(EncodedBlock& block, std::string_view text, bool starts, bool ends) const;
@@ -70,6 +74,7 @@ class DocumentEncoder {
   const PrepareOptions& options_;
   const Tokenizer& tokenizer_;
   DocumentTokens around_;
+  std::optional<ChatEncoder> chat_;
   bool hashes_documents_ = false;
   double held_out_ = 0;
 };

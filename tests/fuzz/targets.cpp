@@ -20,6 +20,7 @@
 #include "causeway/bench/report/cost_table.h"
 #include "causeway/bench/results/results_file.h"
 #include "causeway/communicator/control_message.h"
+#include "causeway/data/chat_record.h"
 #include "causeway/data/input_stream.h"
 #include "causeway/data/mds_reader.h"
 #include "causeway/data/text_source.h"
@@ -222,6 +223,20 @@ bool tokenizer(std::string_view input) {
   return true;
 }
 
+// The same ids with spans, which lie in the text and do not go back.
+void require_spans(const Tokenizer& tokenizer, std::string_view text, bool special) {
+  std::vector<int32_t> ids;
+  std::vector<formats::TextSpan> spans;
+  tokenizer.encode_spans_to(text, special, ids, spans);
+  require(ids == tokenizer.encode(text, {.read_special_tokens = special}), "other ids with spans");
+  require(spans.size() == ids.size(), "a token without a span");
+  size_t begin = 0;
+  for (const formats::TextSpan& span : spans) {
+    require(begin <= span.begin && span.begin <= span.end && span.end <= text.size(), "a span outside its place");
+    begin = span.begin;
+  }
+}
+
 // A tokenizer.json, and a text to encode.
 bool tokenizer_json(std::string_view input) {
   const std::vector<std::string> texts = split(input, 2);
@@ -231,6 +246,7 @@ bool tokenizer_json(std::string_view input) {
     const std::vector<int32_t> ids = tokenizer.encode(text, {special, special});
     for (const int32_t id : ids) require(id >= 0 && id < tokenizer.vocabulary_size(), "an id outside the vocabulary");
     tokenizer.decode(ids);
+    require_spans(tokenizer, text, special);
   }
   const size_t cut = tokenizer.cut_position(text, text.size() / 2);
   std::vector<int32_t> both = tokenizer.encode(text.substr(0, cut));
@@ -255,6 +271,14 @@ bool tokenizer_settings(std::string_view input) {
     tokenizer.encode_to(text.substr(cut), special, both);
     require(both == tokenizer.encode(text, {.read_special_tokens = special}), "a cut changed the tokens");
   }
+  return true;
+}
+
+// A conversation as a line of JSON.
+bool chat_record(std::string_view input) {
+  const data::ChatRecord record = data::read_chat_record(data::parse_json_record({input, 1}, "input.jsonl").object, "");
+  require(!record.is_rendered() || record.is_trained.size() == record.input.messages.size(),
+          "a message of which nothing says whether it is trained on");
   return true;
 }
 
@@ -441,6 +465,7 @@ constexpr FuzzTarget kTargets[] = {
     {"tokenizer_json", &run<tokenizer_json>},
     {"tokenizer_settings", &run<tokenizer_settings>},
     {"json_lines", &run<json_lines>},
+    {"chat_record", &run<chat_record>},
     {"compressed", &run<compressed>},
     {"csv", &run<csv>},
     {"token_file", &run<token_file>},
