@@ -217,7 +217,7 @@ void run_explain(const ExplainCommandOptions& options) {
                 "Leave out --generate, or set the mesh's axes to 1.");
   if (options.generate > 0) return explain_generation(options, recipe, context);
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, own_part(recipe), seed, weight_storage(recipe));
+      LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe, seed));
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
   trace.with_text = options.passes;

@@ -106,6 +106,13 @@ WeightStorage weight_storage(const Recipe& recipe) {
   return in_halves ? WeightStorage::kHalves : WeightStorage::kElements;
 }
 
+NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed) {
+  NewWeights weights{.seed = seed, .storage = weight_storage(recipe), .adapter = recipe.adapter};
+  weights.frozen_type = multiplies_narrow(recipe) ? DType::kBF16 : DType::kF32;
+  if (recipe.adapter.is_used()) weights.is_trained = [](const std::string&) { return false; };
+  return weights;
+}
+
 ModelPart part_of_stage(const Recipe& recipe, int64_t stage) {
   return {recipe.model.layers, recipe.mesh.pp, recipe.train.pipeline_chunks, stage, output_in_layers(recipe)};
 }
@@ -125,7 +132,9 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
                                              held_share(make_mesh(recipe.mesh)) / static_cast<double>(recipe.mesh.pp));
   // Weights, and sums of gradients over micro-batches.
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
-  const int64_t bytes = elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements);
+  const int64_t bytes = recipe.adapter.is_used()
+                            ? elements * static_cast<int64_t>(size_bytes(new_weights(recipe).frozen_type))
+                            : elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
@@ -414,7 +423,7 @@ MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& t
   batch.inputs.order = order_;
   if (recipe_.data.masks_documents()) batch.inputs.documents = arguments.documents;
   batch.inputs.positions_restart = recipe_.data.packs_documents();
-  if (model_.config().dropout > 0) batch.inputs.dropout_key = arguments.key;
+  if (model_.config().dropout > 0 || model_.adapter().dropout > 0) batch.inputs.dropout_key = arguments.key;
   batch.targets = arguments.targets;
   batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(target_weight, batch.targets.shape()), 0.0);
   return batch;
