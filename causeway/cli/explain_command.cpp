@@ -218,6 +218,7 @@ void run_explain(const ExplainCommandOptions& options) {
   if (options.generate > 0) return explain_generation(options, recipe, context);
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe, seed));
+  model->require_targets();
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
   trace.with_text = options.passes;
@@ -248,6 +249,7 @@ void run_explain(const ExplainCommandOptions& options) {
   print_pipeline(recipe, options.stage);
   output("parameters: {} ({})\n", parameter_count(recipe.model),
          format_count(static_cast<double>(parameter_count(recipe.model))));
+  if (const std::string adapters = describe_adapters(*model); !adapters.empty()) output("adapters: {}\n", adapters);
   output("recomputation: {}{}\n\npasses\n", recomputation_text(step.recomputation(), recipe),
          !recipe.train.recompute ? ", chosen by auto" : "");
   for (const PassRecord& record : trace.records) {
