@@ -171,8 +171,10 @@ void print_pipeline(const Recipe& recipe, int64_t stage) {
 // What one more token of each sequence costs, half a longest sequence behind its beginning.
 void explain_generation(const ExplainCommandOptions& options, const Recipe& recipe,
                         const std::shared_ptr<Context>& context) {
+  NewWeights weights = new_weights(recipe, options.time ? std::optional<uint64_t>(1) : std::nullopt);
+  weights.storage = WeightStorage::kElements;
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, options.time ? std::optional<uint64_t>(1) : std::nullopt);
+      LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
   const int64_t length = std::max<int64_t>(recipe.model.max_sequence_length / 2, 1);
   CachedForward forward(*model, pipeline_options(recipe), options.generate, length, recipe.model.vocabulary_size,
                         std::make_shared<CastTensors>());

@@ -179,7 +179,8 @@ Tensor LanguageModel::multiply(const Tensor& x, const Matrix& matrix, const Forw
   if (!matrix.has_adapter()) return product;
   const bool drops = adapter_.dropout > 0 && inputs.dropout_key.defined();
   const Tensor given = drops ? dropout(x, adapter_.dropout, inputs.dropout_key) : x;
-  const Tensor added = linear(linear(given, matrix.a), matrix.b) * adapter_.scale();
+  // The scale is that of the smaller product.
+  const Tensor added = linear(linear(given, matrix.a) * adapter_.scale(), matrix.b);
   if (!matrix.magnitude.defined()) return product + added;
   // The length counts as a constant (section 4.3 of the paper).
   const Tensor factor = matrix.magnitude / stop_gradient(row_lengths(matrix, adapter_));
