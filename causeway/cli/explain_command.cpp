@@ -81,12 +81,12 @@ struct CollectiveTotal {
 };
 std::map<std::string, CollectiveTotal> total_by_kind(Program& program) {
   std::map<std::string, CollectiveTotal> totals;
-  for (const Program::MessageReport& one : program.messages()) {
+  for (const MessageReport& one : program.messages()) {
     CollectiveTotal& total = totals[fmt::format("{} stage {}", one.sends ? "send to" : "receive from", one.stage)];
     ++total.count;
     (one.sends ? total.sent_bytes : total.received_bytes) += one.bytes;
   }
-  for (const Program::CollectiveReport& one : program.collectives()) {
+  for (const CollectiveReport& one : program.collectives()) {
     CollectiveTotal& total = totals[fmt::format("{} over {}", collective_name(one.kind), one.group)];
     ++total.count;
     total.sent_bytes += one.sent_bytes;
@@ -129,7 +129,7 @@ nlohmann::ordered_json figures_of(const Recipe& recipe, const StepCost& cost, in
                                   const std::vector<PassRecord>& passes) {
   const double tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
   size_t launches = 0;
-  for (const Program::KernelReport& report : program.kernel_reports()) launches += report.source ? 1 : 0;
+  for (const KernelReport& report : program.kernel_reports()) launches += report.source ? 1 : 0;
   nlohmann::ordered_json json = {{"parameters", parameter_count(recipe.model)},
                                  {"parameter_bytes", cost.parameter_bytes},
                                  {"optimizer_bytes", cost.optimizer_bytes},

@@ -1,0 +1,170 @@
+#include "causeway/train/training_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "causeway/base/byte_size.h"
+#include "causeway/base/enclosed_path.h"
+#include "causeway/base/error.h"
+#include "causeway/base/file.h"
+#include "causeway/base/log.h"
+#include "causeway/program/context.h"
+#include "causeway/train/checkpoint/shared_run_directory.h"
+#include "causeway/train/initial_weights.h"
+#include "causeway/train/model_tokenizer.h"
+#include "causeway/train/step/training_step.h"
+
+namespace causeway::train {
+namespace {
+
+// Ranks that run different things would wait for each other for ever. The device is each one's own affair.
+void require_same_run(const Ranks& ranks, const Recipe& recipe, const std::string& version) {
+  ranks.require_equal(version, "another version of the program", "Install the same one on every machine.");
+  std::string keys;
+  for (const RecipeValue& key : recipe_values(recipe))
+    if (key.key != "device" && key.key != "device_architecture") keys += fmt::format("{}: {}\n", key.key, key.value);
+  ranks.require_equal(keys, "another recipe", "Give every process the same recipe and the same key=value arguments.");
+}
+
+// Adapters of random weights would be of no use without them.
+void require_base(const Recipe& recipe) {
+  if (recipe.adapter.is_used() && recipe.model_from.empty())
+    throw Error(ErrorKind::kInvalidArgument, "trains adapters of a model, and no model is named", "lora.rank",
+                "Name its directory with model.from.");
+}
+
+// How many steps epochs are is counted with one size of batches.
+void require_batches_of_epochs(const Recipe& recipe, const Recipe& checkpoint) {
+  const int64_t before = checkpoint.train.batch_size, now = recipe.train.batch_size;
+  if (recipe.train.epochs == 0 || before == now) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("is {} in the checkpoint and {} in this run, and how many steps train.epochs comes to is "
+                          "counted with batches of one size",
+                          before, now),
+              "train.batch_size", "Say with train.steps after which step the run ends.");
+}
+
+// Compiles the step.
+void require_memory_for_step(TrainingStep& step, const Recipe& recipe) {
+  const StepCost cost = step.cost();
+  const Device& device = step.context().device();
+  if (device.memory_limit() == 0 || std::max(cost.total_bytes(), cost.reserved_bytes) <= device.memory_limit()) return;
+  std::string largest;
+  for (const ProgramMemory::Item& item : step.main_step().prepare(step.main_arguments()).memory().largest)
+    largest += fmt::format("\n  {:>10}  {}", format_bytes(item.bytes), item.name);
+  throw Error(ErrorKind::kResource,
+              fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
+                          "the largest activations are{}",
+                          format_bytes(cost.total_bytes()), format_bytes(cost.parameter_bytes),
+                          format_bytes(cost.optimizer_bytes),
+                          format_bytes(cost.total_bytes() - cost.parameter_bytes - cost.optimizer_bytes), device.name(),
+                          format_bytes(device.memory_limit()), largest),
+              recipe.name,
+              step.recomputation() == Recomputation{RecomputePolicy::kBlock}
+                  ? "Lower train.micro_batch_size or data.sequence_length."
+                  : "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to auto.");
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const Recipe& recipe, const TrainOptions& options, StartTimes& start)
+    : ranks_(*Context::current()), recipe_(recipe), speaks_(ranks_.is_first() && !options.quiet) {
+  require_same_run(ranks_, recipe_, options.version);
+  open_data();
+  load_tokenizer();
+  ranks_.on_first([&] { own_directory(); });
+  const std::filesystem::path directory = recipe_.run_directory;
+  require_shared_run_directory(ranks_, directory);
+  const std::vector<CheckpointEntry> candidates = resume_candidates_of_first(ranks_, directory, options.resume);
+  start.end_of("data");
+  make_model(!candidates.empty());
+  start.end_of("weights");
+  ranks_.enter(0, "resume");
+  resumed_ = resume_run(candidates, *parts_);
+  start.end_of("resume");
+  if (resumed_) ranks_.together([&] { require_batches_of_epochs(recipe_, resumed_->recipe); });
+  // Not earlier: a recipe that the run's checkpoint refuses must not replace the run's own.
+  ranks_.on_first([&] {
+    write_file_atomically(directory / "recipe.yaml",
+                          device_comment(recipe_, step_->context().device()) + recipe_text(recipe_));
+  });
+}
+
+void TrainingRun::open_data() {
+  ranks_.together([&] {
+    require_base(recipe_);
+    data_.emplace(open_training_data(recipe_));
+    resolve_steps(recipe_, *data_);
+  });
+  schedule_.emplace(recipe_.schedule);
+  ranks_.require_equal(data_->dataset.fingerprint(), "other data",
+                       "Give every machine the same files; see whether each one can read all of them.");
+}
+
+void TrainingRun::load_tokenizer() {
+  if (!data_->dataset.tokenizer_identity())
+    return;  // tokens without a tokenizer still train; there are no samples then
+  try {
+    ranks_.together([&] { tokenizer_ = data_->dataset.load_tokenizer(); });
+  } catch (const Error& error) {
+    tokenizer_.reset();
+    if (!ranks_.is_first()) return;
+    log_warning("{}; samples are not printed, and checkpoints will hold no tokenizer", error.what());
+  }
+}
+
+void TrainingRun::own_directory() {
+  const std::filesystem::path directory = recipe_.run_directory;
+  std::error_code code;
+  std::filesystem::create_directories(directory, code);
+  if (code)
+    throw Error(ErrorKind::kIo, fmt::format("cannot create the run directory: {}", code.message()), directory.string(),
+                "Give another run_directory.");
+  // Now, not where a log would be missing or the first checkpoint could not be saved.
+  for (const char* written : {kRunLockName, "checkpoints", "metrics.jsonl", "tensorboard", "trace.json"})
+    require_enclosed(directory, written);
+  lock_.emplace(directory);
+}
+
+// A run that goes on (`resumes`) has the weights of its checkpoint, which of adapters' base are not there.
+void TrainingRun::make_model(bool resumes) {
+  const bool begins_with_weights = !recipe_.model_from.empty() && !resumes;
+  ranks_.together([&] {
+    require_memory_for_weights(Context::current()->device(), recipe_);
+    std::optional<uint64_t> seed;
+    if (!begins_with_weights && !resumes) seed = static_cast<uint64_t>(recipe_.train.seed);
+    model_ = LanguageModel::create(recipe_.model, own_part(recipe_), new_weights(recipe_, seed));
+    model_->require_targets();
+  });
+  if (begins_with_weights)
+    ranks_.together([&] { tokenizer_note_ = compare_with_tokenizer_of_model(recipe_, data_->dataset); });
+  const bool has_adapters = recipe_.adapter.is_used();
+  std::string base;
+  if (begins_with_weights || has_adapters) base = load_initial_weights(ranks_, recipe_, *model_);
+  if (has_adapters && !resumes) load_initial_adapters(ranks_, recipe_, base, *model_);
+  ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });
+  parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_, base});
+}
+
+void TrainingRun::compile() {
+  ranks_.enter(0, "compile");
+  std::string program;
+  step_->fit_memory(ranks_);
+  ranks_.together([&] {
+    require_memory_for_step(*step_, recipe_);
+    if (ranks_.count() > 1) program = step_->program_hash();
+  });
+  step_->meet_other_stages(ranks_);
+  ranks_.require_equal_in_stage(program, "another program or other collectives",
+                                "Kernels are made for the processor or GPU at hand: give a run machines of one kind.");
+}
+
+std::string device_comment(const Recipe& recipe, const Device& device) {
+  std::string text;
+  if (recipe.device == "auto") text = fmt::format("# device: auto chose {}\n", device.name());
+  if (device.target().takes_architecture() && recipe.device_architecture.empty())
+    text += fmt::format("# device_architecture: kernels are compiled for {}\n", device.target().processor);
+  return text;
+}
+
+}  // namespace causeway::train
