@@ -10,7 +10,7 @@ Optimizer adamw_optimizer() {
   optimizer.keys = {OptimizerKey::below_one("beta1", 0.9, "decay of the first moment"),
                     OptimizerKey::below_one("beta2", 0.95, "decay of the second moment"),
                     OptimizerKey::above_zero("epsilon", 1e-8, "added to the root of the second moment")};
-  optimizer.state = {{"moment1"}, {"moment2"}};
+  optimizer.state = [](const OptimizerConfig&) { return std::vector<OptimizerState>{{"moment1"}, {"moment2"}}; };
   optimizer.update = [](const ParameterUpdate& of, const OptimizerConfig& config) {
     const AdamWOptions options{config.own_number("beta1"), config.own_number("beta2"), config.own_number("epsilon"),
                                of.weight_decay};

@@ -215,7 +215,7 @@ int64_t checkpoint_bytes(const Recipe& recipe, const Machine& machine) {
       LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe));
   int64_t bytes = 0;
   for (const Parameter& parameter : model->parameters())
-    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter);
+    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter, recipe.optimizer);
   return bytes;
 }
 

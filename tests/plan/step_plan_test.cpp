@@ -51,8 +51,9 @@ TEST(StepPlan, WeightsOptimizerAndCheckpointAreCountedByHand) {
 // Whatever the optimizer keeps, with stages and without.
 TEST(StepPlan, EveryOptimizersStateIsCounted) {
   for (const std::string& kind : optimizer_names()) {
-    const int64_t state = find_optimizer(kind).least_state_bytes(parameters(4));
-    const StepPlan plan = plan_step(recipe(4, {"optimizer.kind=" + kind}), h200(), false);
+    const Recipe one = recipe(4, {"optimizer.kind=" + kind});
+    const int64_t state = find_optimizer(kind).least_state_bytes(parameters(4), one.optimizer);
+    const StepPlan plan = plan_step(one, h200(), false);
     EXPECT_EQ(plan.memory.optimizer, state) << kind;
     EXPECT_EQ(plan.memory.checkpoint, 4 * parameters(4) + state) << kind;
     const StepPlan staged =

@@ -103,8 +103,9 @@ TEST_P(EveryOptimizer, CheckpointsHaveItsNames) {
   const auto model = LanguageModel::create(one.model, 1);
   for (const Parameter& parameter : model->parameters()) {
     names.push_back(parameter.name);
-    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter);
-    for (const OptimizerState& kept : optimizer.state_of(parameter)) names.push_back(kept.name + "." + parameter.name);
+    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter, one.optimizer);
+    for (const OptimizerState& kept : optimizer.state_of(parameter, one.optimizer))
+      names.push_back(kept.name + "." + parameter.name);
   }
   EXPECT_THAT(reader.names(), testing::UnorderedElementsAreArray(names));
   int64_t stored = 0;

@@ -125,7 +125,8 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
                                              held_share(make_mesh(recipe.mesh)) / static_cast<double>(recipe.mesh.pp));
   // Weights, and sums of gradients over micro-batches.
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
-  const int64_t bytes = elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements);
+  const int64_t bytes =
+      elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements, recipe.optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
@@ -142,12 +143,12 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   order_ = batch_order(recipe);
   for (const Parameter& parameter : model.parameters()) {
     weights_.push_back(parameter.tensor);
-    const auto zeros = [&](DType dtype) {
-      return zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding(), dtype);
-    };
-    for (const OptimizerState& kept : optimizer_.state_of(parameter))
-      state_.push_back({kept.name + "." + parameter.name, zeros(kept.dtype), weights_.size() - 1, parameter.is_copy});
-    if (accumulates()) gradient_sums_.push_back(zeros(DType::kF32));
+    for (const OptimizerState& kept : optimizer_.state_of(parameter, recipe.optimizer))
+      state_.push_back({kept.name + "." + parameter.name,
+                        zeros_in_memory(kept.shape(parameter), kept.sharding(parameter), kept.dtype),
+                        weights_.size() - 1, parameter.is_copy});
+    if (accumulates())
+      gradient_sums_.push_back(zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding(), DType::kF32));
   }
   for (int64_t i = 0; i < batches_in_one(); ++i) arguments_.push_back(make_arguments());
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
