@@ -115,7 +115,9 @@ Sharding OptimizerState::sharding(const Parameter& parameter) const {
                               parameter.name, fmt::join(evaluate(parameter.tensor.shape(), {}), ", "), local[i], i,
                               name, sizes[i]),
                   fmt::format("mesh.{}", sharding.dims[i].back()),
-                  fmt::format("Parts of a multiple of {} would do, or blocks of {}.", sizes[i], fits));
+                  block_key.empty() ? fmt::format("Parts of a multiple of {} would do.", sizes[i])
+                                    : fmt::format("Parts of a multiple of {} would do, or optimizer.{}={}.", sizes[i],
+                                                  block_key, fits));
     }
   }
   return sharding;

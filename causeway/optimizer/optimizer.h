@@ -47,6 +47,7 @@ struct OptimizerState {
   // For how many neighbouring elements of the parameter there is one here, by dimension (kWholeDim: for all of them).
   // They divide its sizes; a dimension that is whole is not cut over a mesh. Empty: for each element one.
   std::function<std::vector<int64_t>(const Parameter&)> block = {};
+  std::string block_key = {};  // the optimizer's key that says their size, if there is one
 
   Shape shape(const Parameter& parameter) const;
   Sharding sharding(const Parameter& parameter) const;
@@ -77,6 +78,9 @@ struct Optimizer {
   // New values of a parameter and its state as tensor expressions, traced into the training step. A step that is not
   // finite takes none of them.
   std::function<UpdatedParameter(const ParameterUpdate&, const OptimizerConfig&)> update;
+  // Where gradients are taken, of the parameter's shape, as an expression of the parameter, its state and the step (the
+  // gradient and the rate are undefined); empty: at the parameter. The parameter itself is what is evaluated and saved.
+  std::function<Tensor(const ParameterUpdate&, const OptimizerConfig&)> gradient_point = {};
 
   const OptimizerKey* find_key(std::string_view key) const;
   // What is kept of a parameter.

@@ -15,6 +15,7 @@
 #include "causeway/program/program_memory.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/stage_ops.h"
+#include "causeway/tensor/trace.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/step/batch_tensor.h"
 #include "causeway/train/step/recomputation.h"
@@ -431,19 +432,50 @@ std::vector<Tensor> TrainingStep::staged(const MainArguments& arguments) {
   const int64_t stage = context_->mesh().stage(context_->rank());
   const std::vector<StageAction> schedule = place_ ? stage_schedule_at(kind, pipeline_shape(recipe_), stage, *place_)
                                                    : stage_schedule(kind, pipeline_shape(recipe_), stage);
+  const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const StageResults results = trace_stage(model_, schedule, batches);
+  leave_gradient_point(weights);
   return update(results.loss, results.gradients, arguments.hyper);
 }
 
+std::vector<Tensor> TrainingStep::kept_of(size_t parameter) const {
+  std::vector<Tensor> kept;
+  for (const StateTensor& one : state_)
+    if (one.parameter == parameter) kept.push_back(one.tensor);
+  return kept;
+}
+
+std::vector<Tensor> TrainingStep::enter_gradient_point(const Tensor& hyper) {
+  std::vector<Tensor> weights;
+  if (!optimizer_.gradient_point) return weights;
+  Trace& trace = Trace::current();
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    // A handle of its own, which goes on to mean the weight's value.
+    Parameter parameter = model_.parameters()[i];
+    parameter.tensor = weights.emplace_back(trace, trace.use(weights_[i]));
+    weights_[i].assign(
+        optimizer_.gradient_point({parameter, {}, kept_of(i), {}, scalar_at(hyper, kStep)}, recipe_.optimizer));
+  }
+  return weights;
+}
+
+void TrainingStep::leave_gradient_point(const std::vector<Tensor>& weights) {
+  for (size_t i = 0; i < weights.size(); ++i) weights_[i].assign(weights[i]);
+}
+
 std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
+  const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const Tensor value = loss(arguments);
   const std::vector<Tensor> gradient = gradients(value, weights_);
+  leave_gradient_point(weights);
   return update(value, gradient, arguments.hyper);
 }
 
 std::vector<Tensor> TrainingStep::accumulate(const MainArguments& arguments) {
+  const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const Tensor value = loss(arguments);
   const std::vector<Tensor> gradient = gradients(value, weights_);
+  leave_gradient_point(weights);
   for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
   loss_sum_.assign(loss_sum_ + value);
   return {};
@@ -521,21 +553,15 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
   const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
     target.assign(where(broadcast_to(finite, value.shape()), value, target));
   };
-  size_t next_state = 0;
   for (size_t i = 0; i < weights_.size(); ++i) {
     const Parameter& parameter = model_.parameters()[i];
-    const size_t first_state = next_state;
-    std::vector<Tensor> kept;
-    for (; next_state < state_.size() && state_[next_state].parameter == i; ++next_state)
-      kept.push_back(state_[next_state].tensor);
+    std::vector<Tensor> kept = kept_of(i);
     const UpdatedParameter updated = optimizer_.update(
-        {parameter, gradients[i] * scale, std::move(kept), rate, step, parameter.decays ? config.weight_decay : 0},
-        config);
+        {parameter, gradients[i] * scale, kept, rate, step, parameter.decays ? config.weight_decay : 0}, config);
     keep_unless_finite(weights_[i], updated.parameter);
-    CAUSEWAY_CHECK(updated.state.size() == next_state - first_state, "{} keeps {} tensors of {} and updates {}",
-                   optimizer_.name, next_state - first_state, parameter.name, updated.state.size());
-    for (size_t j = first_state; j < next_state; ++j)
-      keep_unless_finite(state_[j].tensor, updated.state[j - first_state]);
+    CAUSEWAY_CHECK(updated.state.size() == kept.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
+                   kept.size(), parameter.name, updated.state.size());
+    for (size_t j = 0; j < kept.size(); ++j) keep_unless_finite(kept[j], updated.state[j]);
   }
   return {loss, norm, cast(finite, DType::kF32)};
 }
