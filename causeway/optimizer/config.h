@@ -17,6 +17,8 @@ struct OptimizerConfig {
   double learning_rate = 3e-4;
   double weight_decay = 0.1;   // of matrices; norms and biases have none
   double gradient_clip = 1.0;  // largest global gradient norm; 0: no clipping
+  // Of an exponential average of the weights, which is then what is evaluated and saved; 0: no average.
+  double average_decay = 0;
   // Of the keys that the kind adds, by name; what is not here has the key's default.
   std::map<std::string, OptimizerValue> own;
 

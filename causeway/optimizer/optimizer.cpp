@@ -11,6 +11,7 @@
 #include "causeway/model/family.h"
 #include "causeway/optimizer/optimizers.h"
 #include "causeway/program/context.h"
+#include "causeway/tensor/ops.h"
 
 namespace causeway::optimizer {
 namespace {
@@ -47,6 +48,17 @@ std::vector<std::string> owners_of(std::string_view key) {
 
 void require(bool condition, const std::string& key, const std::string& what, const std::string& hint = {}) {
   if (!condition) throw Error(ErrorKind::kInvalidArgument, what, "optimizer." + key, hint);
+}
+
+// Of an average: what is trained. Both begin at the same weights.
+Tensor trained_weight(const ParameterUpdate& of) {
+  const Tensor& trained = of.state.back();
+  return where(broadcast_to(le(of.step, 1.0), trained.shape()), of.parameter.tensor, trained);
+}
+
+// The same update as it is without an average.
+ParameterUpdate without_average(const ParameterUpdate& of, const Parameter& trained) {
+  return {trained, of.gradient, {of.state.begin(), of.state.end() - 1}, of.learning_rate, of.step, of.weight_decay};
 }
 
 template <class T>
@@ -137,7 +149,32 @@ std::vector<OptimizerState> Optimizer::state_of(const Parameter& parameter, cons
   std::vector<OptimizerState> kept;
   for (const OptimizerState& one : state(config))
     if (!one.kept_for || one.kept_for(parameter)) kept.push_back(one);
+  if (config.average_decay > 0) kept.push_back({"trained"});
   return kept;
+}
+
+bool Optimizer::has_gradient_point(const OptimizerConfig& config) const {
+  return gradient_point || config.average_decay > 0;
+}
+
+Tensor Optimizer::gradient_point_of(const ParameterUpdate& of, const OptimizerConfig& config) const {
+  if (config.average_decay == 0) return gradient_point(of, config);
+  Parameter trained = of.parameter;
+  trained.tensor = trained_weight(of);
+  return gradient_point ? gradient_point(without_average(of, trained), config) : trained.tensor;
+}
+
+UpdatedParameter Optimizer::updated(const ParameterUpdate& of, const OptimizerConfig& config) const {
+  if (config.average_decay == 0) return update(of, config);
+  constexpr double kWarmUp = 9;
+  Parameter trained = of.parameter;
+  trained.tensor = trained_weight(of);
+  UpdatedParameter updated = update(without_average(of, trained), config);
+  const Tensor decay = minimum(of.step / (of.step + kWarmUp), config.average_decay);
+  const Tensor& average = of.parameter.tensor;
+  updated.state.push_back(updated.parameter);
+  updated.parameter = average + (1.0 - decay) * (updated.parameter - average);
+  return updated;
 }
 
 int64_t Optimizer::state_bytes(const Parameter& parameter, const OptimizerConfig& config) const {
@@ -150,6 +187,7 @@ int64_t Optimizer::least_state_bytes(int64_t elements, const OptimizerConfig& co
   int64_t bytes = 0;
   for (const OptimizerState& one : state(config))
     if (!one.kept_for && !one.block) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
+  if (config.average_decay > 0) bytes += elements * static_cast<int64_t>(sizeof(float));
   return bytes;
 }
 
@@ -207,6 +245,7 @@ OptimizerConfig OptimizerConfig::resolved() const {
   require(learning_rate > 0, "learning_rate", "must be above 0");
   require(weight_decay >= 0, "weight_decay", "must not be negative");
   require(gradient_clip >= 0, "gradient_clip", "must not be negative");
+  require(average_decay >= 0 && average_decay < 1, "average_decay", "must be at least 0 and below 1");
   for (const auto& [name, value] : own) {
     if (described.find_key(name) != nullptr) continue;
     const std::vector<std::string> owners = owners_of(name);

@@ -83,12 +83,19 @@ struct Optimizer {
   std::function<Tensor(const ParameterUpdate&, const OptimizerConfig&)> gradient_point = {};
 
   const OptimizerKey* find_key(std::string_view key) const;
+  // With OptimizerConfig::average_decay the parameter is the average, and what is trained is kept beside the rest: a
+  // step takes min(decay, step / (step + 9)) of the average before it.
+
   // What is kept of a parameter.
   std::vector<OptimizerState> state_of(const Parameter& parameter, const OptimizerConfig& config) const;
   // The bytes of that on this rank.
   int64_t state_bytes(const Parameter& parameter, const OptimizerConfig& config) const;
   // Of what is kept of each element of all parameters, by the number of elements alone.
   int64_t least_state_bytes(int64_t elements, const OptimizerConfig& config) const;
+  UpdatedParameter updated(const ParameterUpdate& of, const OptimizerConfig& config) const;
+  // Whether gradients are not taken at the parameter, and where they are then.
+  bool has_gradient_point(const OptimizerConfig& config) const;
+  Tensor gradient_point_of(const ParameterUpdate& of, const OptimizerConfig& config) const;
 };
 
 // Throws Error(kInvalidArgument) with the nearest name, at "optimizer.kind".

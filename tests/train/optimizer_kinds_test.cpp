@@ -43,6 +43,7 @@ std::vector<OptimizerCase> optimizer_cases() {
                      {"optimizer.moments=8bit", "optimizer.moment_block=32", "model.width=64", "model.ffn_width=128",
                       "optimizer.learning_rate=1e-3"}});
   }
+  cases.push_back({"adamw_average", "adamw", {"optimizer.average_decay=0.5"}});
   return cases;
 }
 

@@ -113,23 +113,28 @@ void require_same_optimizer(const CheckpointReader& checkpoint, const RunParts& 
     });
   };
   if (!differ(before)) return;
-  for (const auto& [key, value] : run.recipe.optimizer.own) {
-    const auto then = before.own.find(key);
-    if (then == before.own.end()) continue;
-    OptimizerConfig with_one = run.recipe.optimizer;
-    with_one.own[key] = then->second;
-    if (with_one == run.recipe.optimizer || !differ(with_one)) continue;
+  const auto refuse = [&](const std::string& key, const OptimizerValue& then, const OptimizerValue& now) {
     const auto text = [](const OptimizerValue& of) {
       return std::visit([](const auto& one) { return fmt::format("{}", one); }, of);
     };
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("optimizer.{} is {} in the checkpoint and {} in this run, which keeps something else of "
                             "the parameters",
-                            key, text(with_one.own[key]), text(value)),
+                            key, text(then), text(now)),
                 checkpoint.directory().string(),
                 fmt::format("Resume with optimizer.{}={}, or begin a new run with the checkpoint's weights: causeway "
                             "export writes them for model.from.",
-                            key, text(with_one.own[key])));
+                            key, text(then)));
+  };
+  const double now = run.recipe.optimizer.average_decay;
+  if ((before.average_decay > 0) != (now > 0)) refuse("average_decay", before.average_decay, now);
+  for (const auto& [key, value] : run.recipe.optimizer.own) {
+    const auto then = before.own.find(key);
+    if (then == before.own.end()) continue;
+    OptimizerConfig with_one = run.recipe.optimizer;
+    with_one.own[key] = then->second;
+    if (with_one == run.recipe.optimizer || !differ(with_one)) continue;
+    refuse(key, with_one.own[key], value);
   }
 }
 

@@ -223,6 +223,9 @@ std::vector<Field> optimizer_fields(OptimizerConfig& config) {
   all.push_back(
       field("optimizer.weight_decay", config.weight_decay, "decoupled decay of matrices (norms and biases: none)"));
   all.push_back(field("optimizer.gradient_clip", config.gradient_clip, "largest global gradient norm; 0: no clipping"));
+  all.push_back(
+      field("optimizer.average_decay", config.average_decay,
+            "of an exponential average of the weights, which is evaluated, saved and exported; 0: no average"));
   return all;
 }
 

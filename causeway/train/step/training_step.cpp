@@ -447,14 +447,14 @@ std::vector<Tensor> TrainingStep::kept_of(size_t parameter) const {
 
 std::vector<Tensor> TrainingStep::enter_gradient_point(const Tensor& hyper) {
   std::vector<Tensor> weights;
-  if (!optimizer_.gradient_point) return weights;
+  if (!optimizer_.has_gradient_point(recipe_.optimizer)) return weights;
   Trace& trace = Trace::current();
   for (size_t i = 0; i < weights_.size(); ++i) {
     // A handle of its own, which goes on to mean the weight's value.
     Parameter parameter = model_.parameters()[i];
     parameter.tensor = weights.emplace_back(trace, trace.use(weights_[i]));
     weights_[i].assign(
-        optimizer_.gradient_point({parameter, {}, kept_of(i), {}, scalar_at(hyper, kStep)}, recipe_.optimizer));
+        optimizer_.gradient_point_of({parameter, {}, kept_of(i), {}, scalar_at(hyper, kStep)}, recipe_.optimizer));
   }
   return weights;
 }
@@ -556,7 +556,7 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
   for (size_t i = 0; i < weights_.size(); ++i) {
     const Parameter& parameter = model_.parameters()[i];
     std::vector<Tensor> kept = kept_of(i);
-    const UpdatedParameter updated = optimizer_.update(
+    const UpdatedParameter updated = optimizer_.updated(
         {parameter, gradients[i] * scale, kept, rate, step, parameter.decays ? config.weight_decay : 0}, config);
     keep_unless_finite(weights_[i], updated.parameter);
     CAUSEWAY_CHECK(updated.state.size() == kept.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
