@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "causeway/graph/op.h"
 #include "causeway/tensor/ops.h"
 
 namespace causeway::optimizer {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr const char* kMoments = "moments";
 constexpr const char* kMomentBlock = "moment_block";
+constexpr const char* kMomentRounding = "moment_rounding";
 constexpr int kDecades = 7;
 constexpr double kSmallestScale = 0x1p-126;  // of which the reciprocal is finite
 
@@ -41,19 +43,33 @@ Tensor in_blocks(const Tensor& x, const Tensor& scales) {
   return reshape(x, shape);
 }
 
+Tensor with_bits_of(const Tensor& x, DType dtype) {
+  Attributes attributes;
+  attributes.dtype = dtype;
+  return apply(Op::kBitcast, {x}, std::move(attributes));
+}
+
+// One of the two neighbours of x in bf16, as f32: the one farther from 0 by the share of the way to it.
+Tensor stochastic_to_bf16(const Tensor& x, const Tensor& random) {
+  constexpr int64_t kUpperBits = -0x10000;
+  return with_bits_of(bitwise_and(with_bits_of(x, DType::kI32) + random, kUpperBits), DType::kF32);
+}
+
 bool is_coded(const Parameter& parameter, const OptimizerConfig& config) { return moment_block(parameter, config) > 0; }
 
 }  // namespace
 
 std::vector<OptimizerKey> moment_keys() {
-  return {OptimizerKey::one_of(kMoments, {"f32", "bf16", "8bit"}, "what its averages are kept in"),
-          {kMomentBlock, int64_t{256}, "elements of a row that share a scale, at most, of averages in 8 bits",
-           [](const OptimizerValue& value) -> std::string {
-             const int64_t size = std::get<int64_t>(value);
-             return size >= kSmallestBlock && std::has_single_bit(static_cast<uint64_t>(size))
-                        ? ""
-                        : fmt::format("must be a power of two and at least {}", kSmallestBlock);
-           }}};
+  return {
+      OptimizerKey::one_of(kMoments, {"f32", "bf16", "8bit"}, "what its averages are kept in"),
+      {kMomentBlock, int64_t{256}, "elements of a row that share a scale, at most, of averages in 8 bits",
+       [](const OptimizerValue& value) -> std::string {
+         const int64_t size = std::get<int64_t>(value);
+         return size >= kSmallestBlock && std::has_single_bit(static_cast<uint64_t>(size))
+                    ? ""
+                    : fmt::format("must be a power of two and at least {}", kSmallestBlock);
+       }},
+      OptimizerKey::one_of(kMomentRounding, {"nearest", "stochastic"}, "how averages in bf16 or 8 bits are rounded")};
 }
 
 int64_t moment_block(const Parameter& parameter, const OptimizerConfig& config) {
@@ -98,7 +114,7 @@ Tensor decode_moment(const Tensor& codes, Average average) {
   return where(eq(code, code_of_one(average)), 1.0, value);
 }
 
-Tensor encode_moment(const Tensor& x, Average average) {
+Tensor encode_moment(const Tensor& x, Average average, const Tensor& random) {
   const bool is_signed = average == Average::kOfValues;
   const Tensor magnitude = is_signed ? abs(x) : x;
   Tensor slope = zeros_like(x), offset = zeros_like(x), cells = zeros_like(x);
@@ -117,7 +133,10 @@ Tensor encode_moment(const Tensor& x, Average average) {
     offset = where(here, of.low * of.cells_per_unit(), offset);
     cells = where(here, of.cells, cells);
   }
-  const Tensor cell = maximum(minimum(floor(magnitude * slope - offset), cells - 1.0), 0.0);
+  // Cell k is from k to k + 1, and its value in the middle.
+  Tensor place = magnitude * slope - offset;
+  if (random.defined()) place = place + (cast(random, DType::kF32) * 0x1p-16 - (0.5 - 0x1p-17));
+  const Tensor cell = maximum(minimum(floor(place), cells - 1.0), 0.0);
   Tensor code = cells + cell;
   const Decade last = decade(kDecades - 1, average);
   const double to_one = (last.value(last.cells - 1) + 1) / 2;
@@ -132,13 +151,26 @@ Tensor kept_moment(std::span<const Tensor> kept, Average average) {
   return reshape(average == Average::kOfSquares ? value * value : value, codes.shape());
 }
 
-std::vector<Tensor> keep_moment(const Tensor& value, std::span<const Tensor> before, Average average) {
-  if (before.size() == 1) return {cast(value, before[0].dtype())};
+Tensor random_16_bits(const ParameterUpdate& of, const OptimizerConfig& config, Average average) {
+  const std::string& form = config.own_text(kMoments);
+  const bool rounds = form == "bf16" || (form == "8bit" && is_coded(of.parameter, config));
+  if (!rounds || config.own_text(kMomentRounding) == "nearest") return {};
+  const Tensor seed = full({Dim(1)}, of.seed, DType::kI64);
+  const Tensor key = cat({seed, reshape(cast(of.step, DType::kI64), {Dim(1)})}, 0);
+  const Tensor bits = random_bits(of.parameter.tensor.shape(), key, 0);
+  return bitwise_and(average == Average::kOfSquares ? bitwise_right_shift(bits, 16) : bits, 0xffff);
+}
+
+std::vector<Tensor> keep_moment(const Tensor& value, std::span<const Tensor> before, Average average,
+                                const Tensor& random) {
+  if (before.size() == 1)
+    return {cast(random.defined() ? stochastic_to_bf16(value, random) : value, before[0].dtype())};
   const Tensor &codes = before[0], &scales = before[1];
   const Tensor blocks = in_blocks(average == Average::kOfSquares ? sqrt(value) : value, scales);
   const Tensor scale = amax(abs(blocks), -1, true);
   const Tensor share = blocks * where(gt(scale, kSmallestScale), 1.0 / scale, 0.0);
-  return {reshape(encode_moment(share, average), codes.shape()), squeeze(scale, -1)};
+  const Tensor of_blocks = random.defined() ? in_blocks(random, scales) : random;
+  return {reshape(encode_moment(share, average, of_blocks), codes.shape()), squeeze(scale, -1)};
 }
 
 }  // namespace causeway::optimizer

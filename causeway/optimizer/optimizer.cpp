@@ -58,7 +58,8 @@ Tensor trained_weight(const ParameterUpdate& of) {
 
 // The same update as it is without an average.
 ParameterUpdate without_average(const ParameterUpdate& of, const Parameter& trained) {
-  return {trained, of.gradient, {of.state.begin(), of.state.end() - 1}, of.learning_rate, of.step, of.weight_decay};
+  return {trained,         of.gradient, {of.state.begin(), of.state.end() - 1}, of.learning_rate, of.step,
+          of.weight_decay, of.seed};
 }
 
 template <class T>

@@ -63,6 +63,7 @@ struct ParameterUpdate {
   Tensor learning_rate;       // f32 []: of this step
   Tensor step;                // f32 []: counts from 1
   double weight_decay = 0;    // 0 for a parameter that does not decay
+  int64_t seed = 0;           // of random numbers, below 2^53: the parameter's own, the same on every mesh
 };
 
 struct UpdatedParameter {

@@ -39,7 +39,8 @@ UpdatedParameter schedule_free_update(const ParameterUpdate& of, const Optimizer
   const Tensor share = where(gt(sum_of_weights, 0.0), weight / sum_of_weights, 0.0);
   const Tensor& average = of.parameter.tensor;
   UpdatedParameter updated{average + share * (base - average), {base, largest, sum_of_weights}};
-  for (Tensor& one : keep_moment(second, kept, Average::kOfSquares)) updated.state.push_back(std::move(one));
+  for (Tensor& one : keep_moment(second, kept, Average::kOfSquares, random_16_bits(of, config, Average::kOfSquares)))
+    updated.state.push_back(std::move(one));
   return updated;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/optimizer/optimizer.h"
@@ -84,6 +85,46 @@ TEST(KeptMoment, ARoundTripTakesTheNearestValue) {
       else
         ASSERT_LE(std::abs(back[i] - x[i]), best + 1e-6 * std::abs(x[i])) << x[i] << " as " << back[i];
     }
+  }
+}
+
+// Up or down, as often as the value asks for.
+TEST(KeptMoment, StochasticRoundingIsTheValueInTheMean) {
+  constexpr int64_t kDraws = 20000;
+  const auto mean_and_values = [](const Tensor& drawn) {
+    double sum = 0;
+    std::set<double> values;
+    for (const double one : drawn.values()) {
+      sum += one;
+      values.insert(one);
+    }
+    return std::pair{sum / kDraws, values};
+  };
+  const Tensor bits = bitwise_and(random_bits({Dim(kDraws)}, random_key(5, 7), 0), 0xffff);
+  for (const Average average : {Average::kOfValues, Average::kOfSquares})
+    for (double x : {0.3217, 0.0312, 2.5e-4, -0.7077}) {
+      const std::vector<double> map = dynamic_map(average == Average::kOfValues);
+      if (average == Average::kOfSquares) x = std::abs(x);
+      const auto [mean, values] =
+          mean_and_values(decode_moment(encode_moment(full({Dim(kDraws)}, x), average, bits), average));
+      const auto above = std::ranges::lower_bound(map, x);
+      const double low = *(above - 1), high = *above;
+      ASSERT_EQ(values.size(), 2u) << x;
+      EXPECT_NEAR(*values.begin(), low, 1e-6 * std::abs(low));
+      EXPECT_NEAR(*values.rbegin(), high, 1e-6 * std::abs(high));
+      // Five standard deviations of the mean.
+      EXPECT_NEAR(mean, x, 2.5 * (high - low) / std::sqrt(kDraws)) << x;
+    }
+  for (const double x : {1.001, -1.001, 3.1e-12, 257.3}) {
+    const std::vector<Tensor> before = {Tensor::zeroed({kDraws}, DType::kBF16)};
+    const auto [mean, values] =
+        mean_and_values(keep_moment(full({Dim(kDraws)}, x), before, Average::kOfValues, bits)[0]);
+    ASSERT_EQ(values.size(), 2u) << x;
+    const double step = *values.rbegin() - *values.begin();
+    EXPECT_LE(*values.begin(), x);
+    EXPECT_GE(*values.rbegin(), x);
+    EXPECT_LE(step, std::abs(x) * 0x1p-7);
+    EXPECT_NEAR(mean, x, 2.5 * step / std::sqrt(kDraws)) << x;
   }
 }
 

@@ -37,11 +37,13 @@ std::vector<OptimizerCase> optimizer_cases() {
     cases.push_back({name, name});
     const Optimizer& optimizer = find_optimizer(name);
     if (optimizer.find_key("moments") == nullptr) continue;
-    cases.push_back({name + "_bf16", name, {"optimizer.moments=bf16"}});
+    const std::string rounding =
+        fmt::format("optimizer.moment_rounding={}", name == "adamw" ? "stochastic" : "nearest");
+    cases.push_back({name + "_bf16", name, {"optimizer.moments=bf16", rounding}});
     cases.push_back({name + "_8bit",
                      name,
-                     {"optimizer.moments=8bit", "optimizer.moment_block=32", "model.width=64", "model.ffn_width=128",
-                      "optimizer.learning_rate=1e-3"}});
+                     {"optimizer.moments=8bit", "optimizer.moment_block=32", rounding, "model.width=64",
+                      "model.ffn_width=128", "optimizer.learning_rate=1e-3"}});
   }
   cases.push_back({"adamw_average", "adamw", {"optimizer.average_decay=0.5"}});
   return cases;

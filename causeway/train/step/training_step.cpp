@@ -7,6 +7,7 @@
 
 #include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
+#include "causeway/base/hash.h"
 #include "causeway/graph/op.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
@@ -445,6 +446,11 @@ std::vector<Tensor> TrainingStep::kept_of(size_t parameter) const {
   return kept;
 }
 
+int64_t TrainingStep::seed_of(const Parameter& parameter) const {
+  const std::string text = fmt::format("{} {}", recipe_.train.seed, parameter.name);
+  return static_cast<int64_t>(hash_text(text).low >> 12);
+}
+
 std::vector<Tensor> TrainingStep::enter_gradient_point(const Tensor& hyper) {
   std::vector<Tensor> weights;
   if (!optimizer_.has_gradient_point(recipe_.optimizer)) return weights;
@@ -556,8 +562,10 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
   for (size_t i = 0; i < weights_.size(); ++i) {
     const Parameter& parameter = model_.parameters()[i];
     std::vector<Tensor> kept = kept_of(i);
-    const UpdatedParameter updated = optimizer_.updated(
-        {parameter, gradients[i] * scale, kept, rate, step, parameter.decays ? config.weight_decay : 0}, config);
+    const UpdatedParameter updated =
+        optimizer_.updated({parameter, gradients[i] * scale, kept, rate, step,
+                            parameter.decays ? config.weight_decay : 0, seed_of(parameter)},
+                           config);
     keep_unless_finite(weights_[i], updated.parameter);
     CAUSEWAY_CHECK(updated.state.size() == kept.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
                    kept.size(), parameter.name, updated.state.size());

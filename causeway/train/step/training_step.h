@@ -184,6 +184,7 @@ class TrainingStep {
   std::vector<Tensor> enter_gradient_point(const Tensor& hyper);
   void leave_gradient_point(const std::vector<Tensor>& weights);
   std::vector<Tensor> kept_of(size_t parameter) const;
+  int64_t seed_of(const Parameter& parameter) const;
   // Clips and applies the gradients; returns the loss and the gradient norm, of all stages, and whether all is finite
   // (1 or 0).
   std::vector<Tensor> update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper);
