@@ -300,8 +300,8 @@ int64_t TrainingStep::reserved_bytes() {
   add(main, ProgramBuffer::Place::kInput);
   add(apply_ == nullptr ? main : apply_->prepare({hyper_}), ProgramBuffer::Place::kOutput);
   // Those are read by what applies the gradients.
-  if (accumulates())
-    for (const StateTensor& kept : state_) bytes += rounded(kept.tensor.local_bytes());
+  for (size_t i = 0; accumulates() && i < state_.size(); ++i)
+    if (!read_at_gradient_point_.contains(i)) bytes += rounded(state_[i].tensor.local_bytes());
   return bytes + rounded(frozen_bytes_aside());
 }
 
@@ -319,6 +319,13 @@ int64_t TrainingStep::weight_bytes() const {
 int64_t TrainingStep::state_bytes() const {
   int64_t bytes = 0;
   for (const StateTensor& kept : state_) bytes += kept.tensor.local_bytes();
+  return bytes;
+}
+
+int64_t TrainingStep::bytes_of_state_in_main() const {
+  if (!accumulates()) return state_bytes();
+  int64_t bytes = gradient_sum_bytes();
+  for (const size_t i : read_at_gradient_point_) bytes += state_[i].tensor.local_bytes();
   return bytes;
 }
 
@@ -462,6 +469,8 @@ std::vector<Tensor> TrainingStep::enter_gradient_point(const Tensor& hyper) {
     weights_[i].assign(
         optimizer_.gradient_point_of({parameter, {}, kept_of(i), {}, scalar_at(hyper, kStep)}, recipe_.optimizer));
   }
+  for (size_t i = 0; i < state_.size(); ++i)
+    if (trace.has_captured(state_[i].tensor.state().get())) read_at_gradient_point_.insert(i);
   return weights;
 }
 
