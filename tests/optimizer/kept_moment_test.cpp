@@ -63,7 +63,7 @@ TEST(KeptMoment, BytesAreTheDynamicCode) {
     EXPECT_EQ(decoded[0], 0);
     std::ranges::sort(decoded);
     ASSERT_EQ(map.size(), 256u);
-    for (size_t i = 0; i < 256; ++i) EXPECT_NEAR(decoded[i], map[i], 1e-6 * std::abs(map[i])) << i;
+    for (size_t i = 0; i < 256; ++i) EXPECT_NEAR(decoded[i], map[i], 2e-6 * std::abs(map[i])) << i;
   }
 }
 
@@ -83,7 +83,7 @@ TEST(KeptMoment, ARoundTripTakesTheNearestValue) {
       if (!is_signed && x[i] > 0 && x[i] < map[1])
         ASSERT_NEAR(back[i], map[1], 1e-12) << x[i];
       else
-        ASSERT_LE(std::abs(back[i] - x[i]), best + 1e-6 * std::abs(x[i])) << x[i] << " as " << back[i];
+        ASSERT_LE(std::abs(back[i] - x[i]), best + 3e-6 * std::abs(x[i])) << x[i] << " as " << back[i];
     }
   }
 }
@@ -110,8 +110,8 @@ TEST(KeptMoment, StochasticRoundingIsTheValueInTheMean) {
       const auto above = std::ranges::lower_bound(map, x);
       const double low = *(above - 1), high = *above;
       ASSERT_EQ(values.size(), 2u) << x;
-      EXPECT_NEAR(*values.begin(), low, 1e-6 * std::abs(low));
-      EXPECT_NEAR(*values.rbegin(), high, 1e-6 * std::abs(high));
+      EXPECT_NEAR(*values.begin(), low, 2e-6 * std::abs(low));
+      EXPECT_NEAR(*values.rbegin(), high, 2e-6 * std::abs(high));
       // Five standard deviations of the mean.
       EXPECT_NEAR(mean, x, 2.5 * (high - low) / std::sqrt(kDraws)) << x;
     }
@@ -232,7 +232,7 @@ TEST(KeptMoment, AdamWInEightBitsIsItsFormulas) {
           if (which == 1 && share > 0 && share < maps[1][1])
             ASSERT_NEAR(is, maps[1][1], 1e-12);
           else
-            ASSERT_LE(std::abs(is - share), std::abs(nearest(maps[which], share) - share) + 2e-6 * std::abs(share))
+            ASSERT_LE(std::abs(is - share), std::abs(nearest(maps[which], share) - share) + 4e-6 * std::abs(share))
                 << step << ", " << i << ": " << share << " as " << is;
         }
       }
