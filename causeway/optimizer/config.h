@@ -13,23 +13,23 @@ namespace causeway::optimizer {
 using OptimizerValue = std::variant<int64_t, double, bool>;
 
 struct OptimizerConfig {
-  std::string kind = "adamw";  // the name of a registered one
+  std::string name = "adamw";  // of a registered one
   double learning_rate = 3e-4;
   double weight_decay = 0.1;   // of matrices; norms and biases have none
   double gradient_clip = 1.0;  // largest global gradient norm; 0: no clipping
-  // Of the keys that the kind adds, by name; what is not here has the key's default.
+  // Of the keys that it adds, by name; what is not here has the key's default.
   std::map<std::string, OptimizerValue> own;
 
-  // The value of a key of the kind's own.
+  // The value of a key of the optimizer's own.
   int64_t own_integer(const std::string& key) const;
   double own_number(const std::string& key) const;
   bool own_truth(const std::string& key) const;
 
-  // Fills in every key of the kind's own and checks everything. Throws Error(kInvalidArgument) naming the key as it
-  // stands in a recipe ("optimizer.beta1"); so for a key that another kind adds, unless its value is the default, which
-  // is left out.
+  // Fills in every key of the optimizer's own and checks everything. Throws Error(kInvalidArgument) naming the key as
+  // it stands in a recipe ("optimizer.beta1"); so for a key that another optimizer adds, unless its value is the
+  // default, which is left out.
   OptimizerConfig resolved() const;
-  // Without the values of keys that other kinds add.
+  // Without the values of keys that other optimizers add.
   OptimizerConfig without_foreign_keys() const;
 
   bool operator==(const OptimizerConfig&) const = default;

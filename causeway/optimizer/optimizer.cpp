@@ -49,8 +49,8 @@ template <class T>
 T own_value(const OptimizerConfig& config, const std::string& name) {
   const auto given = config.own.find(name);
   if (given != config.own.end()) return std::get<T>(given->second);
-  const OptimizerKey* key = find_optimizer(config.kind).find_key(name);
-  CAUSEWAY_CHECK(key != nullptr, "the optimizer {} has no key {}", config.kind, name);
+  const OptimizerKey* key = find_optimizer(config.name).find_key(name);
+  CAUSEWAY_CHECK(key != nullptr, "the optimizer {} has no key {}", config.name, name);
   return std::get<T>(key->default_value);
 }
 
@@ -105,7 +105,7 @@ const Optimizer& find_optimizer(std::string_view name) {
   const std::vector<std::string> names = optimizer_names();
   const std::string all = fmt::format("{} {}.", names.size() == 1 ? "There is" : "There are", list_names(names));
   const std::string hint = name_hint(NameOf::kOptimizer, name, names);
-  throw Error(ErrorKind::kInvalidArgument, fmt::format("unknown optimizer '{}'", name), "optimizer.kind",
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("unknown optimizer '{}'", name), "optimizer.name",
               hint.empty()              ? all
               : hint.starts_with("Did") ? hint
                                         : fmt::format("{} {}", hint, all));
@@ -140,23 +140,23 @@ bool OptimizerConfig::own_truth(const std::string& key) const { return own_value
 
 OptimizerConfig OptimizerConfig::without_foreign_keys() const {
   OptimizerConfig c = *this;
-  const Optimizer& described = find_optimizer(kind);
+  const Optimizer& described = find_optimizer(name);
   std::erase_if(c.own, [&](const auto& entry) { return described.find_key(entry.first) == nullptr; });
   return c;
 }
 
 OptimizerConfig OptimizerConfig::resolved() const {
-  const Optimizer& described = find_optimizer(kind);
+  const Optimizer& described = find_optimizer(name);
   require(learning_rate > 0, "learning_rate", "must be above 0");
   require(weight_decay >= 0, "weight_decay", "must not be negative");
   require(gradient_clip >= 0, "gradient_clip", "must not be negative");
-  for (const auto& [name, value] : own) {
-    if (described.find_key(name) != nullptr) continue;
-    const std::vector<std::string> owners = owners_of(name);
-    require(!owners.empty(), name, "unknown key");
-    require(value == find_optimizer(owners.front()).find_key(name)->default_value, name,
-            fmt::format("has no effect on {}: it belongs to {}", kind, list_names(owners)),
-            "Delete the key, or choose what it belongs to with optimizer.kind.");
+  for (const auto& [key, value] : own) {
+    if (described.find_key(key) != nullptr) continue;
+    const std::vector<std::string> owners = owners_of(key);
+    require(!owners.empty(), key, "unknown key");
+    require(value == find_optimizer(owners.front()).find_key(key)->default_value, key,
+            fmt::format("has no effect on {}: it belongs to {}", name, list_names(owners)),
+            "Delete the key, or choose what it belongs to with optimizer.name.");
   }
   OptimizerConfig c = *this;
   c.own.clear();

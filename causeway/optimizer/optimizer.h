@@ -75,7 +75,7 @@ struct Optimizer {
   int64_t least_state_bytes(int64_t elements) const;
 };
 
-// Throws Error(kInvalidArgument) with the nearest name, at "optimizer.kind".
+// Throws Error(kInvalidArgument) with the nearest name, at "optimizer.name".
 const Optimizer& find_optimizer(std::string_view name);
 // In the order of their registration.
 std::vector<std::string> optimizer_names();

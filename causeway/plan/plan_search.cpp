@@ -77,7 +77,7 @@ int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSiz
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
   int64_t bytes = 0;
-  const Optimizer& optimizer = find_optimizer(recipe.optimizer.kind);
+  const Optimizer& optimizer = find_optimizer(recipe.optimizer.name);
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), std::nullopt);
   for (const Parameter& parameter : model->parameters())

@@ -210,7 +210,7 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
 int64_t checkpoint_bytes(const Recipe& recipe, const Machine& machine) {
   const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
   const ContextScope scope(std::make_shared<Context>(device));
-  const Optimizer& optimizer = find_optimizer(recipe.optimizer.kind);
+  const Optimizer& optimizer = find_optimizer(recipe.optimizer.name);
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe));
   int64_t bytes = 0;

@@ -52,11 +52,11 @@ TEST(StepPlan, WeightsOptimizerAndCheckpointAreCountedByHand) {
 TEST(StepPlan, EveryOptimizersStateIsCounted) {
   for (const std::string& kind : optimizer_names()) {
     const int64_t state = find_optimizer(kind).least_state_bytes(parameters(4));
-    const StepPlan plan = plan_step(recipe(4, {"optimizer.kind=" + kind}), h200(), false);
+    const StepPlan plan = plan_step(recipe(4, {"optimizer.name=" + kind}), h200(), false);
     EXPECT_EQ(plan.memory.optimizer, state) << kind;
     EXPECT_EQ(plan.memory.checkpoint, 4 * parameters(4) + state) << kind;
     const StepPlan staged =
-        plan_step(recipe(4, {"optimizer.kind=" + kind, "mesh.pp=2", "train.micro_batch_size=2"}), h200(), false);
+        plan_step(recipe(4, {"optimizer.name=" + kind, "mesh.pp=2", "train.micro_batch_size=2"}), h200(), false);
     EXPECT_EQ(staged.memory.checkpoint, 4 * parameters(4) + state) << kind;
     EXPECT_EQ(staged.memory.optimizer * 4 * parameters(4), staged.memory.weights * state) << kind;
   }

@@ -33,7 +33,7 @@ class EveryOptimizer : public testing::TestWithParam<std::string> {
 
   Recipe recipe(const std::string& name, const std::vector<std::string>& overrides) const {
     std::vector<std::string> all = {"name=" + name, "run_directory=" + (directory_ / name).string(),
-                                    "data.path=" + (directory_ / "text.bin").string(), "optimizer.kind=" + GetParam()};
+                                    "data.path=" + (directory_ / "text.bin").string(), "optimizer.name=" + GetParam()};
     all.insert(all.end(), overrides.begin(), overrides.end());
     return parse_recipe(R"(
 model: {family: llama, vocabulary_size: 256, layers: 2, width: 16, heads: 4, kv_heads: 2, ffn_width: 32, max_sequence_length: 16}
@@ -114,10 +114,10 @@ TEST_P(EveryOptimizer, CheckpointsHaveItsNames) {
   for (const std::string& other : optimizer_names())
     if (other != GetParam()) {
       try {
-        run(recipe("other", {"optimizer.kind=" + other}), {ResumeMode::kFrom, checkpoint("names", 1).string()});
+        run(recipe("other", {"optimizer.name=" + other}), {ResumeMode::kFrom, checkpoint("names", 1).string()});
         ADD_FAILURE() << other;
       } catch (const Error& error) {
-        EXPECT_THAT(error.message(), HasSubstr(fmt::format("optimizer.kind is {} in the checkpoint and {} in this run",
+        EXPECT_THAT(error.message(), HasSubstr(fmt::format("optimizer.name is {} in the checkpoint and {} in this run",
                                                            GetParam(), other)));
       }
     }

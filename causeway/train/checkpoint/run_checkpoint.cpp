@@ -87,14 +87,14 @@ std::vector<double> weights_of(const Recipe& recipe) {
 
 // What one optimizer keeps is of no use to another.
 void require_same_optimizer(const CheckpointReader& checkpoint, const RunParts& run) {
-  const std::string &was = checkpoint.state().optimizer, &is = run.recipe.optimizer.kind;
+  const std::string &was = checkpoint.state().optimizer, &is = run.recipe.optimizer.name;
   if (was != is)
     throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("optimizer.kind is {} in the checkpoint and {} in this run, which has no use for the other "
+                fmt::format("optimizer.name is {} in the checkpoint and {} in this run, which has no use for the other "
                             "one's state",
                             was, is),
                 checkpoint.directory().string(),
-                fmt::format("Resume with optimizer.kind={}, or begin a new run with the checkpoint's weights: causeway "
+                fmt::format("Resume with optimizer.name={}, or begin a new run with the checkpoint's weights: causeway "
                             "export writes them for model.from.",
                             was));
 }
@@ -156,7 +156,7 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
   CheckpointState state;
   state.step = position.step;
   state.model = shape_of(run.model);
-  state.optimizer = run.recipe.optimizer.kind;
+  state.optimizer = run.recipe.optimizer.name;
   if (run.dataset.tokenizer_identity()) state.tokenizer_fingerprint = run.dataset.tokenizer_identity()->fingerprint;
   state.rng_seed = static_cast<uint64_t>(run.recipe.train.seed);
   state.rng_step = static_cast<uint64_t>(position.step);

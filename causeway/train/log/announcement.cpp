@@ -74,7 +74,7 @@ std::string axes_text(const Mesh& mesh) {
 int64_t checkpoint_bytes(const RunParts& run) {
   const int64_t elements = parameter_count(run.recipe.model);
   return elements * static_cast<int64_t>(sizeof(float)) +
-         find_optimizer(run.recipe.optimizer.kind).least_state_bytes(elements);
+         find_optimizer(run.recipe.optimizer.name).least_state_bytes(elements);
 }
 
 void announce_checkpoints(const RunParts& run, const RunSaver& saver) {

@@ -199,12 +199,12 @@ Field family_field(const SharedModelKey& entry, ModelConfig& config) {
 std::vector<Field> optimizer_fields(OptimizerConfig& config) {
   const std::vector<std::string> names = optimizer_names();
   std::vector<Field> all = {
-      {"optimizer.kind", fmt::format("the optimizer: {}", list_names(names, "or")), "the name of an optimizer",
+      {"optimizer.name", fmt::format("the optimizer: {}", list_names(names, "or")), "the name of an optimizer",
        [&config](const std::string& text) {
-         config.kind = find_optimizer(text).name;
+         config.name = find_optimizer(text).name;
          return true;
        },
-       [&config] { return config.kind; }, names},
+       [&config] { return config.name; }, names},
       field("optimizer.learning_rate", config.learning_rate, "peak learning rate")};
   for (const SharedOptimizerKey& entry : shared_optimizer_keys()) {
     OptimizerValue& stored = config.own.try_emplace(entry.key.name, entry.key.default_value).first->second;
@@ -340,8 +340,13 @@ std::vector<std::string> aliases_of(const std::string& key) {
   return aliases;
 }
 
-// The key that is called so: the one that this is an alias of, or else itself.
+// Keys by names that they had before: recipes that runs saved have them.
+constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {{"optimizer.kind", "optimizer.name"}};
+
+// The key that is called so: the one that this is an alias or a former name of, or else itself.
 std::string key_of_name(const std::string& name) {
+  for (const auto& [former, key] : kFormerNames)
+    if (name == former) return std::string(key);
   for (const ConfigJsonName& entry : config_json_names())
     if (name == fmt::format("{}{}", kModelSection, entry.name)) return fmt::format("{}{}", kModelSection, entry.key);
   return name;

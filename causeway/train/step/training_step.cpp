@@ -125,7 +125,7 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
                                              held_share(make_mesh(recipe.mesh)) / static_cast<double>(recipe.mesh.pp));
   // Weights, and sums of gradients over micro-batches.
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
-  const int64_t bytes = elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements);
+  const int64_t bytes = elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
@@ -136,7 +136,7 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
 TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     : model_(model),
       recipe_(recipe),
-      optimizer_(find_optimizer(recipe.optimizer.kind)),
+      optimizer_(find_optimizer(recipe.optimizer.name)),
       context_(model.parameters().front().tensor.context()) {
   const ContextScope scope(context_);
   order_ = batch_order(recipe);
