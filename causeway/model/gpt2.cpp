@@ -68,16 +68,16 @@ class Gpt2 final : public LanguageModel {
                   fmt::format("a sequence of {} tokens, but the position table has {} entries", length.constant(),
                               config().max_sequence_length),
                   "embedding", "Shorten the sequences, or raise model.max_sequence_length.");
-    return drop(embedding(inputs.tokens, token_embedding_) + embed_positions(inputs), inputs);
+    return drop(look_up(inputs.tokens, token_embedding_) + embed_positions(inputs), inputs);
   }
 
   Tensor embed_positions(const ForwardInputs& inputs) const {
     const Tensor& tokens = inputs.tokens;
     if (!inputs.positions.defined() && !inputs.positions_restart)
-      return narrow(position_embedding_, 0, 0, tokens.size(1));
+      return cast(narrow(position_embedding_, 0, 0, tokens.size(1)), DType::kF32);
     Tensor positions = inputs.positions.defined() ? inputs.positions : index_tensor(DType::kI32, {tokens.size(1)}, 0);
     if (inputs.positions_restart) positions = positions - inputs.documents;
-    return embedding(positions, position_embedding_);
+    return look_up(positions, position_embedding_);
   }
 
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {

@@ -108,13 +108,17 @@ void load_parameter(Tensor tensor, const SafetensorsModel& weights, const Stored
   std::span<const std::byte> bytes = weights.data(stored.stored_name);
   std::vector<std::byte> part;
   if (tensor.is_cut()) {
-    part.resize(static_cast<size_t>(tensor.local_bytes()) / sizeof(float) * element_bytes(entry));
+    part.resize(static_cast<size_t>(tensor.local_bytes()) / size_bytes(tensor.dtype()) * element_bytes(entry));
     copy_common_box(bytes, whole_box(stored.shape), part, {tensor.local_start(), tensor.local_shape()},
                     element_bytes(entry));
     bytes = part;
   }
-  if (entry.dtype == DType::kF32) return tensor.write_bytes(bytes);
-  tensor.write_bytes(std::as_bytes(std::span<const float>(as_f32(entry, bytes))));
+  if (entry.dtype == tensor.dtype()) return tensor.write_bytes(bytes);
+  const std::vector<float> values = as_f32(entry, bytes);
+  if (tensor.dtype() == DType::kF32) return tensor.write_bytes(std::as_bytes(std::span(values)));
+  std::vector<std::byte> narrow(values.size() * size_bytes(tensor.dtype()));
+  for (size_t i = 0; i < values.size(); ++i) write_element(tensor.dtype(), narrow.data(), i, values[i]);
+  tensor.write_bytes(narrow);
 }
 
 void require_writable_values(const NamedTensorSpec& tensor, std::span<const float> values) {

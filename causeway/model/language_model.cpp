@@ -18,13 +18,22 @@
 namespace causeway::model {
 namespace {
 
+// What this rank holds of a tensor, rounded to its type.
+void write_rounded(Tensor& tensor, std::span<const float> values) {
+  if (tensor.dtype() == DType::kF32) return tensor.write_bytes(std::as_bytes(values));
+  std::vector<std::byte> bytes(values.size() * size_bytes(tensor.dtype()));
+  for (size_t i = 0; i < values.size(); ++i) write_element(tensor.dtype(), bytes.data(), i, values[i]);
+  tensor.write_bytes(bytes);
+}
+
 // Before anything is allocated: a processor's memory is promised in any amount, and the kernel ends the program when
 // it is used.
-void require_memory(const ModelConfig& config, const ModelPart& part) {
+void require_memory(const ModelConfig& config, const ModelPart& part, const NewWeights& weights) {
   const Device& device = Context::current()->device();
   // What a rank holds at least: some parameters may not divide.
   const double share = held_share(Context::current()->mesh()) / static_cast<double>(part.stages());
-  const int64_t all = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32));
+  const DType least = weights.is_trained ? weights.frozen_type : DType::kF32;
+  const int64_t all = parameter_count(config) * static_cast<int64_t>(size_bytes(least));
   const auto bytes = static_cast<int64_t>(static_cast<double>(all) * share);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
@@ -42,9 +51,14 @@ std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, 
 
 std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, const ModelPart& part,
                                                      std::optional<uint64_t> seed, WeightStorage storage) {
+  return create(config, part, NewWeights{.seed = seed, .storage = storage});
+}
+
+std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, const ModelPart& part,
+                                                     const NewWeights& weights) {
   CAUSEWAY_CHECK(config == config.resolved());
-  require_memory(config, part);
-  return model_family(config.family).build(config, part, {seed, storage});
+  require_memory(config, part, weights);
+  return model_family(config.family).build(config, part, weights);
 }
 
 const Parameter& LanguageModel::parameter(const std::string& name) const {
@@ -77,21 +91,29 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   const Sharding lies = weight_sharding(dims, Context::current()->mesh());
   const bool only_multiplied =
       shape.size() >= 2 && declared_piece_.has_value();  // embeddings are declared before layers
-  Tensor tensor = only_multiplied && weights.storage == WeightStorage::kHalves
+  const bool is_trained = !weights.is_trained || weights.is_trained(name);
+  const DType type = is_trained || shape.size() < 2 ? DType::kF32 : weights.frozen_type;
+  Tensor tensor = only_multiplied && is_trained && weights.storage == WeightStorage::kHalves
                       ? Tensor::uninitialized_halves(shape, lies)
-                      : Tensor::uninitialized(shape, DType::kF32, lies);
+                      : Tensor::uninitialized(shape, type, lies);
   if (weights.seed && (initial == Initial::kNormal || initial == Initial::kResidualNormal)) {
     const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
-    fill_normal(tensor,
-                {.seed = *weights.seed,
-                 .stream = hash_text(name).low,
-                 .standard_deviation = config_.initializer_range * (initial == Initial::kNormal ? 1 : residual)});
+    Tensor wide = type == DType::kF32 ? tensor : Tensor::uninitialized(shape, DType::kF32, lies);
+    fill_normal(wide, {.seed = *weights.seed,
+                       .stream = hash_text(name).low,
+                       .standard_deviation = config_.initializer_range * (initial == Initial::kNormal ? 1 : residual)});
+    if (type != DType::kF32) {
+      std::vector<float> values(static_cast<size_t>(wide.local_bytes()) / sizeof(float));
+      wide.read_bytes(std::as_writable_bytes(std::span(values)));
+      write_rounded(tensor, values);
+    }
   } else if (weights.seed) {
-    const std::vector<float> elements(static_cast<size_t>(tensor.local_bytes()) / sizeof(float),
+    const std::vector<float> elements(static_cast<size_t>(tensor.local_bytes()) / size_bytes(type),
                                       initial == Initial::kOnes ? 1.0f : 0.0f);
-    tensor.write_bytes(std::as_bytes(std::span(elements)));
+    write_rounded(tensor, elements);
   }
   Parameter parameter{name, tensor, shape.size() >= 2};
+  parameter.is_trained = is_trained;
   parameter.only_multiplied = only_multiplied;
   parameter.is_copy = !declared_piece_ && !part_.holds_embedding();
   // The rows of an untied embedding are of kLookup.
@@ -197,6 +219,10 @@ Tensor LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets
   return linear_cross_entropy(
       last_norm(stream), output_weight(), targets,
       {.reduction = Reduction::kSum, .token_weights = token_weights, .softcap = logit_softcap()});
+}
+
+Tensor LanguageModel::look_up(const Tensor& ids, const Tensor& table) {
+  return cast(embedding(ids, table), DType::kF32);
 }
 
 Tensor LanguageModel::drop(const Tensor& x, const ForwardInputs& inputs) const {

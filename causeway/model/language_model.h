@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,11 +28,16 @@ enum class WeightStorage {
 struct NewWeights {
   std::optional<uint64_t> seed = {};  // nothing: of undefined contents
   WeightStorage storage = WeightStorage::kElements;
+  // Whether a parameter of that name is trained; empty: all are.
+  std::function<bool(const std::string& name)> is_trained = {};
+  // In which matrices and tables lie that are not trained: the type they are multiplied in, f32 or bf16. Vectors lie in
+  // f32.
+  DType frozen_type = DType::kF32;
 };
 
 struct Parameter {
   std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
-  Tensor tensor;      // f32, in Hugging Face's layout; cut over the mesh where its context has one
+  Tensor tensor;      // f32 unless frozen, in Hugging Face's layout; cut over the mesh where its context has one
   bool decays;        // weight decay applies: matrices and embeddings, not norms and biases
   int64_t piece = 0;  // of the model (ModelPart), where it is used
   // A tied embedding whose output layer is another stage's, or the other way round: both ends hold it, and update it by
@@ -39,6 +45,8 @@ struct Parameter {
   bool is_shared = false;
   bool is_copy = false;
   bool only_multiplied = false;  // a matrix of GEMMs alone: no embedding, tied or not, no norm and no bias
+  // Otherwise it is frozen: no gradient is computed of it, and the optimizer keeps nothing of it.
+  bool is_trained = true;
 };
 
 // What one forward pass is given beside the tokens.
@@ -89,6 +97,8 @@ class LanguageModel {
   static std::unique_ptr<LanguageModel> create(const ModelConfig& config, const ModelPart& part,
                                                std::optional<uint64_t> seed,
                                                WeightStorage storage = WeightStorage::kElements);
+  static std::unique_ptr<LanguageModel> create(const ModelConfig& config, const ModelPart& part,
+                                               const NewWeights& weights);
 
   const ModelConfig& config() const { return config_; }
   const ModelPart& part() const { return part_; }
@@ -148,6 +158,8 @@ class LanguageModel {
   // x [B, T, width], the residual stream, as it lies over the mesh between blocks; x itself where sequences are not
   // cut.
   Tensor residual_stream(const Tensor& x) const;
+  // Rows of a table [N, width] in f32, in whatever type the table lies.
+  static Tensor look_up(const Tensor& ids, const Tensor& table);
   // Dropout of config().dropout where the inputs carry a key.
   Tensor drop(const Tensor& x, const ForwardInputs& inputs) const;
   // x [B, T, heads x head_dim] as [B, T, heads, head_dim].

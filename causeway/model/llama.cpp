@@ -217,7 +217,7 @@ Tensor Llama::declare_norm(const std::string& name, ParameterDim dim, const NewW
   return declare(name + ".weight", {dim}, variant_.norm_weights_less_one ? Initial::kZeros : Initial::kOnes, weights);
 }
 
-Tensor Llama::embed_tokens(const Tensor& tokens) const { return embedding(tokens, embedding_); }
+Tensor Llama::embed_tokens(const Tensor& tokens) const { return look_up(tokens, embedding_); }
 
 Tensor Llama::gated(const Tensor& gate, const Tensor& up) const { return swiglu(gate, up); }
 

@@ -51,9 +51,7 @@ class Mpt final : public LanguageModel {
  private:
   Tensor norm(const Tensor& x, const Tensor& weight) const { return layer_norm(x, weight, {}, config().norm_epsilon); }
 
-  Tensor embed(const ForwardInputs& inputs) const override {
-    return drop(embedding(inputs.tokens, embedding_), inputs);
-  }
+  Tensor embed(const ForwardInputs& inputs) const override { return drop(look_up(inputs.tokens, embedding_), inputs); }
 
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {
     const MptBlock& block = blocks_[static_cast<size_t>(layer)];
