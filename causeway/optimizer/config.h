@@ -10,7 +10,7 @@
 namespace causeway::optimizer {
 
 // The value of a key that belongs to some optimizers only.
-using OptimizerValue = std::variant<int64_t, double, bool>;
+using OptimizerValue = std::variant<int64_t, double, bool, std::string>;
 
 struct OptimizerConfig {
   std::string name = "adamw";  // of a registered one
@@ -24,6 +24,7 @@ struct OptimizerConfig {
   int64_t own_integer(const std::string& key) const;
   double own_number(const std::string& key) const;
   bool own_truth(const std::string& key) const;
+  const std::string& own_text(const std::string& key) const;
 
   // Fills in every key of the optimizer's own and checks everything. Throws Error(kInvalidArgument) naming the key as
   // it stands in a recipe ("optimizer.beta1"); so for a key that another optimizer adds, unless its value is the

@@ -1,12 +1,16 @@
 #include "causeway/optimizer/optimizer.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "causeway/base/error.h"
 #include "causeway/base/field_words.h"
 #include "causeway/model/family.h"
 #include "causeway/optimizer/optimizers.h"
+#include "causeway/program/context.h"
 
 namespace causeway::optimizer {
 namespace {
@@ -46,7 +50,7 @@ void require(bool condition, const std::string& key, const std::string& what, co
 }
 
 template <class T>
-T own_value(const OptimizerConfig& config, const std::string& name) {
+const T& own_value(const OptimizerConfig& config, const std::string& name) {
   const auto given = config.own.find(name);
   if (given != config.own.end()) return std::get<T>(given->second);
   const OptimizerKey* key = find_optimizer(config.name).find_key(name);
@@ -69,33 +73,83 @@ OptimizerKey OptimizerKey::below_one(std::string name, double default_value, std
           }};
 }
 
+OptimizerKey OptimizerKey::one_of(std::string name, std::vector<std::string> choices, std::string meaning) {
+  OptimizerKey key{std::move(name), choices.front(), std::move(meaning)};
+  key.problem = [choices](const OptimizerValue& value) -> std::string {
+    const auto& text = std::get<std::string>(value);
+    return std::ranges::find(choices, text) != choices.end()
+               ? ""
+               : fmt::format("'{}' is not one of {}", text, fmt::join(choices, ", "));
+  };
+  key.choices = std::move(choices);
+  return key;
+}
+
+Shape OptimizerState::shape(const Parameter& parameter) const {
+  Shape shape = parameter.tensor.shape();
+  if (!block) return shape;
+  const std::vector<int64_t> sizes = block(parameter);
+  CAUSEWAY_CHECK(sizes.size() == shape.size(), "{}: a block of {} dimensions of {}", name, sizes.size(),
+                 parameter.name);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t size = shape[i].constant(), of_block = sizes[i] == kWholeDim ? size : sizes[i];
+    CAUSEWAY_CHECK(size % of_block == 0, "{}: blocks of {} do not divide {} of {}", name, of_block, size,
+                   parameter.name);
+    shape[i] = Dim(size / of_block);
+  }
+  return shape;
+}
+
+Sharding OptimizerState::sharding(const Parameter& parameter) const {
+  Sharding sharding = parameter.tensor.sharding();
+  if (!block || sharding.dims.empty()) return sharding;
+  const std::vector<int64_t> sizes = block(parameter), local = parameter.tensor.local_shape();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == kWholeDim) {
+      sharding.dims[i].clear();
+    } else if (local[i] % sizes[i] != 0) {
+      const int64_t fits = std::gcd(local[i], sizes[i]);
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the mesh cuts {} [{}] into parts of {} along dimension {}, and {} of the optimizer is "
+                              "kept by blocks of {} there",
+                              parameter.name, fmt::join(evaluate(parameter.tensor.shape(), {}), ", "), local[i], i,
+                              name, sizes[i]),
+                  fmt::format("mesh.{}", sharding.dims[i].back()),
+                  block_key.empty() ? fmt::format("Parts of a multiple of {} would do.", sizes[i])
+                                    : fmt::format("Parts of a multiple of {} would do, or optimizer.{}={}.", sizes[i],
+                                                  block_key, fits));
+    }
+  }
+  return sharding;
+}
+
+int64_t OptimizerState::bytes(const Parameter& parameter) const {
+  const Shape local = local_shape(shape(parameter), sharding(parameter), parameter.tensor.context()->mesh());
+  return element_count(local).constant() * static_cast<int64_t>(size_bytes(dtype));
+}
+
 const OptimizerKey* Optimizer::find_key(std::string_view key) const {
   const auto found = std::ranges::find(keys, key, &OptimizerKey::name);
   return found == keys.end() ? nullptr : &*found;
 }
 
-std::vector<OptimizerState> Optimizer::state_of(const Parameter& parameter) const {
+std::vector<OptimizerState> Optimizer::state_of(const Parameter& parameter, const OptimizerConfig& config) const {
   std::vector<OptimizerState> kept;
-  for (const OptimizerState& one : state)
+  for (const OptimizerState& one : state(config))
     if (!one.kept_for || one.kept_for(parameter)) kept.push_back(one);
   return kept;
 }
 
-int64_t Optimizer::state_bytes(const Parameter& parameter, int64_t elements) const {
+int64_t Optimizer::state_bytes(const Parameter& parameter, const OptimizerConfig& config) const {
   int64_t bytes = 0;
-  for (const OptimizerState& one : state_of(parameter)) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
+  for (const OptimizerState& one : state_of(parameter, config)) bytes += one.bytes(parameter);
   return bytes;
 }
 
-int64_t Optimizer::state_bytes(const Parameter& parameter) const {
-  return state_bytes(parameter,
-                     parameter.tensor.local_bytes() / static_cast<int64_t>(size_bytes(parameter.tensor.dtype())));
-}
-
-int64_t Optimizer::least_state_bytes(int64_t elements) const {
+int64_t Optimizer::least_state_bytes(int64_t elements, const OptimizerConfig& config) const {
   int64_t bytes = 0;
-  for (const OptimizerState& one : state)
-    if (!one.kept_for) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
+  for (const OptimizerState& one : state(config))
+    if (!one.kept_for && !one.block) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
   return bytes;
 }
 
@@ -137,6 +191,9 @@ RegisteredOptimizer::~RegisteredOptimizer() {
 int64_t OptimizerConfig::own_integer(const std::string& key) const { return own_value<int64_t>(*this, key); }
 double OptimizerConfig::own_number(const std::string& key) const { return own_value<double>(*this, key); }
 bool OptimizerConfig::own_truth(const std::string& key) const { return own_value<bool>(*this, key); }
+const std::string& OptimizerConfig::own_text(const std::string& key) const {
+  return own_value<std::string>(*this, key);
+}
 
 OptimizerConfig OptimizerConfig::without_foreign_keys() const {
   OptimizerConfig c = *this;

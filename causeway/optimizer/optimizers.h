@@ -8,7 +8,11 @@
 namespace causeway::optimizer {
 
 Optimizer adamw_optimizer();
+Optimizer adafactor_optimizer();
+Optimizer schedule_free_adamw_optimizer();
 
-inline std::vector<Optimizer> own_optimizers() { return {adamw_optimizer()}; }
+inline std::vector<Optimizer> own_optimizers() {
+  return {adamw_optimizer(), adafactor_optimizer(), schedule_free_adamw_optimizer()};
+}
 
 }  // namespace causeway::optimizer

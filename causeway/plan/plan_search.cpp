@@ -81,7 +81,7 @@ int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSiz
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), std::nullopt);
   for (const Parameter& parameter : model->parameters())
-    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter);
+    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter, recipe.optimizer);
   return bytes;
 }
 

@@ -23,8 +23,10 @@ Optimizer signs() {
                        return std::get<int64_t>(value) >= 1 ? "" : "must be at least 1";
                      }},
                     {"upwards", false, "a truth", {}}};
-  optimizer.state = {
-      {"sum", DType::kBF16, [](const Parameter& parameter) { return parameter.tensor.shape().size() > 1; }}};
+  optimizer.state = [](const OptimizerConfig&) {
+    return std::vector<OptimizerState>{
+        {"sum", DType::kBF16, [](const Parameter& parameter) { return parameter.tensor.shape().size() > 1; }}};
+  };
   optimizer.update = [](const ParameterUpdate& of, const OptimizerConfig& config) {
     Tensor direction = of.gradient;
     std::vector<Tensor> state;
@@ -111,7 +113,7 @@ TEST(RegisteredOptimizer, UpdatesAsItsDescriptionSays) {
   EXPECT_EQ(step.optimizer_state().front().name, "sum." + model->parameters().front().name);
   EXPECT_EQ(step.state_bytes(), 2 * matrices);
   EXPECT_EQ(step.cost().optimizer_bytes, 2 * matrices);
-  EXPECT_EQ(find_optimizer("signs").least_state_bytes(elements), 0);
+  EXPECT_EQ(find_optimizer("signs").least_state_bytes(elements, recipe.optimizer), 0);
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < 16; ++i) tokens.push_back(i);
   TrainingBatch batch;

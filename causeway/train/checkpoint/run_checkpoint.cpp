@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/device/offline/offline_device.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
+#include "causeway/optimizer/optimizer.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/halves.h"
 #include "causeway/train/ranks.h"
@@ -97,6 +99,38 @@ void require_same_optimizer(const CheckpointReader& checkpoint, const RunParts& 
                 fmt::format("Resume with optimizer.name={}, or begin a new run with the checkpoint's weights: causeway "
                             "export writes them for model.from.",
                             was));
+  // Keys that say what is kept, and in which types.
+  const OptimizerConfig before = checkpoint_recipe(checkpoint).optimizer;
+  const auto differ = [&](const OptimizerConfig& other) {
+    const auto kept = [&](const Parameter& parameter, const OptimizerConfig& config) {
+      std::vector<std::tuple<std::string, DType, Shape>> all;
+      for (const OptimizerState& one : find_optimizer(is).state_of(parameter, config))
+        all.emplace_back(one.name, one.dtype, one.shape(parameter));
+      return all;
+    };
+    return std::ranges::any_of(run.model.parameters(), [&](const Parameter& parameter) {
+      return kept(parameter, other) != kept(parameter, run.recipe.optimizer);
+    });
+  };
+  if (!differ(before)) return;
+  for (const auto& [key, value] : run.recipe.optimizer.own) {
+    const auto then = before.own.find(key);
+    if (then == before.own.end()) continue;
+    OptimizerConfig with_one = run.recipe.optimizer;
+    with_one.own[key] = then->second;
+    if (with_one == run.recipe.optimizer || !differ(with_one)) continue;
+    const auto text = [](const OptimizerValue& of) {
+      return std::visit([](const auto& one) { return fmt::format("{}", one); }, of);
+    };
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("optimizer.{} is {} in the checkpoint and {} in this run, which keeps something else of "
+                            "the parameters",
+                            key, text(with_one.own[key]), text(value)),
+                checkpoint.directory().string(),
+                fmt::format("Resume with optimizer.{}={}, or begin a new run with the checkpoint's weights: causeway "
+                            "export writes them for model.from.",
+                            key, text(with_one.own[key])));
+  }
 }
 
 // The position in the data counts samples, whose text follows from the dataset, the seed and the sequence length.
@@ -183,6 +217,16 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
 std::filesystem::path save_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options) {
   const Ranks ranks(run.step.context());
   return checkpoint_of_run(run, position, options, ranks).commit();
+}
+
+int64_t checkpoint_bytes(const Recipe& recipe) {
+  const auto device = std::make_shared<OfflineDevice>(Target());
+  const ContextScope scope(std::make_shared<Context>(device));
+  int64_t bytes = 0;
+  for (const Parameter& parameter : LanguageModel::create(recipe.model, std::nullopt)->parameters())
+    bytes +=
+        parameter.tensor.local_bytes() + find_optimizer(recipe.optimizer.name).state_bytes(parameter, recipe.optimizer);
+  return bytes;
 }
 
 bool run_state_is_finite(const RunParts& run) {

@@ -70,19 +70,12 @@ std::string axes_text(const Mesh& mesh) {
   return text;
 }
 
-// What a checkpoint takes on disk, up to headers and manifest.
-int64_t checkpoint_bytes(const RunParts& run) {
-  const int64_t elements = parameter_count(run.recipe.model);
-  return elements * static_cast<int64_t>(sizeof(float)) +
-         find_optimizer(run.recipe.optimizer.name).least_state_bytes(elements);
-}
-
 void announce_checkpoints(const RunParts& run, const RunSaver& saver) {
-  notice("checkpoints: {}; {} each, in {}\n", saver.describe_schedule(), format_bytes(checkpoint_bytes(run)),
+  notice("checkpoints: {}; {} each, in {}\n", saver.describe_schedule(), format_bytes(checkpoint_bytes(run.recipe)),
          run.recipe.run_directory);
   std::error_code code;
   const std::filesystem::space_info space = std::filesystem::space(run.recipe.run_directory, code);
-  if (!code && space.available < static_cast<uint64_t>(checkpoint_bytes(run)))
+  if (!code && space.available < static_cast<uint64_t>(checkpoint_bytes(run.recipe)))
     notice("warning: its disk has only {} free\n", format_bytes(space.available));
 }
 

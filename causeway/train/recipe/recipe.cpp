@@ -209,8 +209,16 @@ std::vector<Field> optimizer_fields(OptimizerConfig& config) {
   for (const SharedOptimizerKey& entry : shared_optimizer_keys()) {
     OptimizerValue& stored = config.own.try_emplace(entry.key.name, entry.key.default_value).first->second;
     const std::string meaning = fmt::format("{} ({})", entry.key.meaning, fmt::join(entry.optimizers, ", "));
-    all.push_back(
-        std::visit([&](auto& value) { return field("optimizer." + entry.key.name, value, meaning); }, stored));
+    Field one = std::visit([&](auto& value) { return field("optimizer." + entry.key.name, value, meaning); }, stored);
+    if (const std::vector<std::string>& choices = entry.key.choices; !choices.empty())
+      one = choice(
+          one.key, meaning, choices, NameOf::kOther,
+          [&stored, choices](const std::string& text) {
+            stored = text;
+            return std::ranges::find(choices, text) != choices.end();
+          },
+          [&stored] { return std::string_view(std::get<std::string>(stored)); });
+    all.push_back(std::move(one));
   }
   all.push_back(
       field("optimizer.weight_decay", config.weight_decay, "decoupled decay of matrices (norms and biases: none)"));

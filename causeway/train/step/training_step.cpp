@@ -15,6 +15,7 @@
 #include "causeway/program/program_memory.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/stage_ops.h"
+#include "causeway/tensor/trace.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/step/batch_tensor.h"
 #include "causeway/train/step/recomputation.h"
@@ -125,7 +126,8 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
                                              held_share(make_mesh(recipe.mesh)) / static_cast<double>(recipe.mesh.pp));
   // Weights, and sums of gradients over micro-batches.
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
-  const int64_t bytes = elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements);
+  const int64_t bytes =
+      elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
@@ -144,12 +146,12 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     weights_.push_back(parameter.tensor);
     if (!parameter.is_trained) continue;
     trained_.push_back(weights_.size() - 1);
-    const auto zeros = [&](DType dtype) {
-      return zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding(), dtype);
-    };
-    for (const OptimizerState& kept : optimizer_.state_of(parameter))
-      state_.push_back({kept.name + "." + parameter.name, zeros(kept.dtype), weights_.size() - 1, parameter.is_copy});
-    if (accumulates()) gradient_sums_.push_back(zeros(DType::kF32));
+    for (const OptimizerState& kept : optimizer_.state_of(parameter, recipe.optimizer))
+      state_.push_back({kept.name + "." + parameter.name,
+                        zeros_in_memory(kept.shape(parameter), kept.sharding(parameter), kept.dtype),
+                        weights_.size() - 1, parameter.is_copy});
+    if (accumulates())
+      gradient_sums_.push_back(zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding(), DType::kF32));
   }
   for (int64_t i = 0; i < batches_in_one(); ++i) arguments_.push_back(make_arguments());
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
@@ -432,7 +434,9 @@ std::vector<Tensor> TrainingStep::staged(const MainArguments& arguments) {
   const int64_t stage = context_->mesh().stage(context_->rank());
   const std::vector<StageAction> schedule = place_ ? stage_schedule_at(kind, pipeline_shape(recipe_), stage, *place_)
                                                    : stage_schedule(kind, pipeline_shape(recipe_), stage);
+  const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const StageResults results = trace_stage(model_, schedule, batches);
+  leave_gradient_point(weights);
   return update(results.loss, results.gradients, arguments.hyper);
 }
 
@@ -442,15 +446,44 @@ std::vector<Tensor> TrainingStep::trained_weights() const {
   return trained;
 }
 
+std::vector<Tensor> TrainingStep::kept_of(size_t parameter) const {
+  std::vector<Tensor> kept;
+  for (const StateTensor& one : state_)
+    if (one.parameter == parameter) kept.push_back(one.tensor);
+  return kept;
+}
+
+std::vector<Tensor> TrainingStep::enter_gradient_point(const Tensor& hyper) {
+  std::vector<Tensor> weights;
+  if (!optimizer_.gradient_point) return weights;
+  Trace& trace = Trace::current();
+  for (const size_t i : trained_) {
+    // A handle of its own, which goes on to mean the weight's value.
+    Parameter parameter = model_.parameters()[i];
+    parameter.tensor = weights.emplace_back(trace, trace.use(weights_[i]));
+    weights_[i].assign(
+        optimizer_.gradient_point({parameter, {}, kept_of(i), {}, scalar_at(hyper, kStep)}, recipe_.optimizer));
+  }
+  return weights;
+}
+
+void TrainingStep::leave_gradient_point(const std::vector<Tensor>& weights) {
+  for (size_t k = 0; k < weights.size(); ++k) weights_[trained_[k]].assign(weights[k]);
+}
+
 std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
+  const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const Tensor value = loss(arguments);
   const std::vector<Tensor> gradient = gradients(value, trained_weights());
+  leave_gradient_point(weights);
   return update(value, gradient, arguments.hyper);
 }
 
 std::vector<Tensor> TrainingStep::accumulate(const MainArguments& arguments) {
+  const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const Tensor value = loss(arguments);
   const std::vector<Tensor> gradient = gradients(value, trained_weights());
+  leave_gradient_point(weights);
   for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
   loss_sum_.assign(loss_sum_ + value);
   return {};
@@ -528,22 +561,16 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
   const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
     target.assign(where(broadcast_to(finite, value.shape()), value, target));
   };
-  size_t next_state = 0;
   for (size_t k = 0; k < trained_.size(); ++k) {
     const size_t i = trained_[k];
     const Parameter& parameter = model_.parameters()[i];
-    const size_t first_state = next_state;
-    std::vector<Tensor> kept;
-    for (; next_state < state_.size() && state_[next_state].parameter == i; ++next_state)
-      kept.push_back(state_[next_state].tensor);
+    std::vector<Tensor> kept = kept_of(i);
     const UpdatedParameter updated = optimizer_.update(
-        {parameter, gradients[k] * scale, std::move(kept), rate, step, parameter.decays ? config.weight_decay : 0},
-        config);
+        {parameter, gradients[k] * scale, kept, rate, step, parameter.decays ? config.weight_decay : 0}, config);
     keep_unless_finite(weights_[i], updated.parameter);
-    CAUSEWAY_CHECK(updated.state.size() == next_state - first_state, "{} keeps {} tensors of {} and updates {}",
-                   optimizer_.name, next_state - first_state, parameter.name, updated.state.size());
-    for (size_t j = first_state; j < next_state; ++j)
-      keep_unless_finite(state_[j].tensor, updated.state[j - first_state]);
+    CAUSEWAY_CHECK(updated.state.size() == kept.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
+                   kept.size(), parameter.name, updated.state.size());
+    for (size_t j = 0; j < kept.size(); ++j) keep_unless_finite(kept[j], updated.state[j]);
   }
   return {loss, norm, cast(finite, DType::kF32)};
 }

@@ -180,6 +180,11 @@ class TrainingStep {
   std::vector<Tensor> accumulate(const MainArguments& arguments);
   std::vector<Tensor> apply(const Tensor& hyper);
   Tensor loss(const MainArguments& arguments) const;
+  // In a trace: until leave_gradient_point() weights are those at which the optimizer takes gradients. Gives the
+  // weights themselves; nothing where these are the same.
+  std::vector<Tensor> enter_gradient_point(const Tensor& hyper);
+  void leave_gradient_point(const std::vector<Tensor>& weights);
+  std::vector<Tensor> kept_of(size_t parameter) const;
   // Clips and applies the gradients; returns the loss and the gradient norm, of all stages, and whether all is finite
   // (1 or 0).
   std::vector<Tensor> update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper);
