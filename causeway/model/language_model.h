@@ -35,6 +35,9 @@ struct NewWeights {
   DType frozen_type = DType::kF32;
 };
 
+// Of a matrix that is multiplied with x: [out, in], or [in, out].
+enum class MatrixLayout { kOutputFirst, kInputFirst };
+
 struct Parameter {
   std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
   Tensor tensor;      // f32 unless frozen, in Hugging Face's layout; cut over the mesh where its context has one
@@ -47,6 +50,7 @@ struct Parameter {
   bool only_multiplied = false;  // a matrix of GEMMs alone: no embedding, tied or not, no norm and no bias
   // Otherwise it is frozen: no gradient is computed of it, and the optimizer keeps nothing of it.
   bool is_trained = true;
+  MatrixLayout layout = MatrixLayout::kOutputFirst;  // of a matrix of GEMMs
 };
 
 // What one forward pass is given beside the tokens.

@@ -22,7 +22,8 @@ void add_optimizer(Optimizers& optimizers, Optimizer added) {
     CAUSEWAY_CHECK(other->name != added.name, "two optimizers of the name {}", added.name);
     for (const OptimizerKey& key : added.keys) {
       const OptimizerKey* same = other->find_key(key.name);
-      CAUSEWAY_CHECK(same == nullptr || (same->default_value == key.default_value && same->meaning == key.meaning),
+      CAUSEWAY_CHECK(same == nullptr ||
+                         (same->default_value.index() == key.default_value.index() && same->meaning == key.meaning),
                      "the key {} of {} is another in {}", key.name, added.name, other->name);
     }
   }
@@ -180,6 +181,11 @@ std::vector<SharedOptimizerKey> shared_optimizer_keys() {
   return shared;
 }
 
+const OptimizerValue& SharedOptimizerKey::default_of(std::string_view optimizer) const {
+  const OptimizerKey* own = find_optimizer(optimizer).find_key(key.name);
+  return (own == nullptr ? key : *own).default_value;
+}
+
 RegisteredOptimizer::RegisteredOptimizer(Optimizer optimizer) : name_(optimizer.name) {
   add_optimizer(optimizers(), std::move(optimizer));
 }
@@ -195,6 +201,23 @@ const std::string& OptimizerConfig::own_text(const std::string& key) const {
   return own_value<std::string>(*this, key);
 }
 
+double OptimizerConfig::rate_factor(std::string_view parameter) const {
+  const ParameterGroup* group = group_of(groups, parameter);
+  if (group == nullptr) return 1;
+  return group->learning_rate ? *group->learning_rate / learning_rate : group->rate_factor.value_or(1);
+}
+
+double OptimizerConfig::decay_of(std::string_view parameter, bool decays) const {
+  const ParameterGroup* group = group_of(groups, parameter);
+  const double usual = decays ? weight_decay : 0;
+  return group == nullptr ? usual : group->weight_decay.value_or(usual);
+}
+
+bool OptimizerConfig::is_frozen(std::string_view parameter) const {
+  const ParameterGroup* group = group_of(groups, parameter);
+  return group != nullptr && group->frozen;
+}
+
 OptimizerConfig OptimizerConfig::without_foreign_keys() const {
   OptimizerConfig c = *this;
   const Optimizer& described = find_optimizer(name);
@@ -206,12 +229,20 @@ OptimizerConfig OptimizerConfig::resolved() const {
   const Optimizer& described = find_optimizer(name);
   require(learning_rate > 0, "learning_rate", "must be above 0");
   require(weight_decay >= 0, "weight_decay", "must not be negative");
+  require(!cautious_decay || described.decouples_decay, "cautious_decay",
+          fmt::format("{} adds the decay to the gradient, where it has no effect of its own", name),
+          "Delete the key, or choose another optimizer with optimizer.name.");
   require(gradient_clip >= 0, "gradient_clip", "must not be negative");
+  require(gradient_clip_by == GradientClip::kNorm || gradient_clip > 0, "gradient_clip_by",
+          "has no effect without optimizer.gradient_clip", "Say with optimizer.gradient_clip what the bound is.");
   for (const auto& [key, value] : own) {
     if (described.find_key(key) != nullptr) continue;
     const std::vector<std::string> owners = owners_of(key);
     require(!owners.empty(), key, "unknown key");
-    require(value == find_optimizer(owners.front()).find_key(key)->default_value, key,
+    const auto is_default = [&](const std::string& owner) {
+      return value == find_optimizer(owner).find_key(key)->default_value;
+    };
+    require(std::ranges::any_of(owners, is_default), key,
             fmt::format("has no effect on {}: it belongs to {}", name, list_names(owners)),
             "Delete the key, or choose what it belongs to with optimizer.name.");
   }

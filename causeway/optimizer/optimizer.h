@@ -19,7 +19,7 @@
 
 namespace causeway::optimizer {
 
-// A key that an optimizer adds. Several may share one: then they describe it alike.
+// A key that an optimizer adds. Several may share one: then they describe it alike, but for its default.
 struct OptimizerKey {
   std::string name;              // "beta1", in a recipe optimizer.beta1
   OptimizerValue default_value;  // its kind is the key's
@@ -82,6 +82,11 @@ struct Optimizer {
   // gradient and the rate are undefined); empty: at the parameter. The parameter itself is what is evaluated and saved.
   std::function<Tensor(const ParameterUpdate&, const OptimizerConfig&)> gradient_point = {};
 
+  // What a parameter's rate is to the recipe's; empty: 1.
+  std::function<double(const Parameter&, const OptimizerConfig&)> rate_factor = {};
+  // Weight decay shrinks the parameter, and is not added to the gradient.
+  bool decouples_decay = true;
+
   const OptimizerKey* find_key(std::string_view key) const;
   // What is kept of a parameter.
   std::vector<OptimizerState> state_of(const Parameter& parameter, const OptimizerConfig& config) const;
@@ -98,15 +103,17 @@ std::vector<std::string> optimizer_names();
 
 // Every key that some optimizer adds, once, and the optimizers that do.
 struct SharedOptimizerKey {
-  const OptimizerKey& key;
+  const OptimizerKey& key;  // of the first of them
   std::vector<std::string> optimizers;
+  // Of an optimizer: its own default, or where it has no such key that of the first that has.
+  const OptimizerValue& default_of(std::string_view optimizer) const;
 };
 std::vector<SharedOptimizerKey> shared_optimizer_keys();
 
 // An optimizer besides the program's own, for as long as this lives. Not while steps are made on other threads.
 class RegisteredOptimizer {
  public:
-  // The name must be new, and a key that another optimizer adds too be described as there.
+  // The name must be new, and a key that another optimizer adds too be described as there, but for its default.
   explicit RegisteredOptimizer(Optimizer optimizer);
   RegisteredOptimizer(const RegisteredOptimizer&) = delete;
   RegisteredOptimizer& operator=(const RegisteredOptimizer&) = delete;

@@ -556,7 +556,13 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
     finite = logical_and(finite, eq(frozen_, 0.0));
     frozen_.assign(where(finite, frozen_, ones_like(frozen_)));
   }
-  const Tensor scale = config.gradient_clip > 0 ? clip_scale(norm, config.gradient_clip) : ones_like(norm);
+  const bool by_norm = config.gradient_clip > 0 && config.gradient_clip_by == GradientClip::kNorm;
+  const Tensor scale = by_norm ? clip_scale(norm, config.gradient_clip) : ones_like(norm);
+  const auto clipped = [&](const Tensor& gradient) {
+    return config.gradient_clip_by == GradientClip::kNorm
+               ? gradient * scale
+               : clamp(gradient, -config.gradient_clip, config.gradient_clip);
+  };
   const Tensor rate = scalar_at(hyper, kLearningRate), step = scalar_at(hyper, kStep);
   const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
     target.assign(where(broadcast_to(finite, value.shape()), value, target));
