@@ -10,6 +10,7 @@
 #include "causeway/model/family.h"
 #include "causeway/model/key_value_cache.h"
 #include "causeway/model/parameter_sharding.h"
+#include "causeway/passes/recompute.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/normal_values.h"
 #include "causeway/tensor/ops.h"
@@ -58,7 +59,31 @@ std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, 
                                                      const NewWeights& weights) {
   CAUSEWAY_CHECK(config == config.resolved());
   require_memory(config, part, weights);
-  return model_family(config.family).build(config, part, weights);
+  std::unique_ptr<LanguageModel> model = model_family(config.family).build(config, part, weights);
+  model->adapter_ = weights.adapter;
+  return model;
+}
+
+void LanguageModel::require_targets() const {
+  if (!adapter_.is_used()) return;
+  std::vector<std::string> names, ends;
+  // All layers have what the layers of a part have.
+  for (const Matrix& matrix : matrices_) {
+    const std::string_view block = block_of_scope(matrix.name);
+    const std::string before(block.substr(0, block.rfind('.') + 1)), behind = matrix.name.substr(block.size());
+    for (int64_t layer = 0; layer < config_.layers; ++layer)
+      names.push_back(fmt::format("{}{}{}", before, layer, behind));
+    const std::string end = matrix.name.substr(matrix.name.rfind('.') + 1);
+    if (std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
+  }
+  for (const std::string& pattern : target_patterns(adapter_.targets)) {
+    if (std::ranges::any_of(names, [&](const std::string& name) { return matches_target(pattern, name); })) continue;
+    const std::string nearest = nearest_name(pattern, ends);
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("'{}' names no matrix in the layers of {}", pattern, config_.family), "lora.targets",
+                fmt::format("{}There are {}, or all-linear for all of them.",
+                            nearest.empty() ? "" : fmt::format("Did you mean {}? ", nearest), list_names(ends)));
+  }
 }
 
 const Parameter& LanguageModel::parameter(const std::string& name) const {
@@ -121,6 +146,46 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   parameter.piece = declared_piece_.value_or(parameter.is_copy ? part_.pieces() - 1 : 0);
   parameters_.push_back(std::move(parameter));
   return tensor;
+}
+
+Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
+                                     const NewWeights& weights, MatrixLayout layout) {
+  const bool input_first = layout == MatrixLayout::kInputFirst;
+  const std::vector<ParameterDim> dims = input_first ? std::vector{in, out} : std::vector{out, in};
+  Matrix matrix{.name = name, .weight = declare(name + ".weight", dims, initial, weights), .input_first = input_first};
+  parameters_.back().input_first = input_first;
+  const AdapterConfig& adapter = weights.adapter;
+  const std::vector<std::string> patterns = target_patterns(adapter.targets);
+  if (adapter.is_used() && std::ranges::any_of(patterns, [&](const auto& one) { return matches_target(one, name); })) {
+    const ParameterDim rank{adapter.rank, LogicalDim::kRank};
+    const NewWeights of_adapter{.storage = weights.storage};
+    const auto part = [&](const char* end, const std::vector<ParameterDim>& shape) {
+      const Tensor tensor = declare(name + end, shape, Initial::kZeros, of_adapter);
+      parameters_.back().is_adapter = true;
+      return tensor;
+    };
+    matrix.a = part(".lora_A.weight", {rank, in});
+    matrix.b = part(".lora_B.weight", {out, rank});
+    if (adapter.kind == AdapterKind::kDora) matrix.magnitude = part(".lora_magnitude_vector", {out});
+  }
+  matrices_.push_back(matrix);
+  return matrix;
+}
+
+Tensor LanguageModel::multiply(const Tensor& x, const Matrix& matrix, const ForwardInputs& inputs) const {
+  const auto by_weight = [&](const Tensor& given) {
+    return matrix.input_first ? matmul(given, matrix.weight) : linear(given, matrix.weight);
+  };
+  const Tensor product = by_weight(x);
+  if (!matrix.has_adapter()) return product;
+  const bool drops = adapter_.dropout > 0 && inputs.dropout_key.defined();
+  const Tensor given = drops ? dropout(x, adapter_.dropout, inputs.dropout_key) : x;
+  const Tensor added = linear(linear(given, matrix.a), matrix.b) * adapter_.scale();
+  if (!matrix.magnitude.defined()) return product + added;
+  // The length counts as a constant (section 4.3 of the paper).
+  const Tensor factor = matrix.magnitude / stop_gradient(row_lengths(matrix, adapter_));
+  if (!drops) return factor * (product + added);
+  return product + (factor - 1.0) * by_weight(given) + factor * added;
 }
 
 // Dropout draws from streams that are a layer's own, so that masks do not depend on what else is traced with it.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "causeway/model/adapter.h"
 #include "causeway/model/config.h"
 #include "causeway/model/model_part.h"
 #include "causeway/model/parameter_sharding.h"
@@ -33,10 +34,10 @@ struct NewWeights {
   // In which matrices and tables lie that are not trained: the type they are multiplied in, f32 or bf16. Vectors lie in
   // f32.
   DType frozen_type = DType::kF32;
+  // Adapters beside them, which are trained whatever `is_trained` says. Their contents are undefined until
+  // initialize_adapters().
+  AdapterConfig adapter = {};
 };
-
-// Of a matrix that is multiplied with x: [out, in], or [in, out].
-enum class MatrixLayout { kOutputFirst, kInputFirst };
 
 struct Parameter {
   std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
@@ -50,7 +51,8 @@ struct Parameter {
   bool only_multiplied = false;  // a matrix of GEMMs alone: no embedding, tied or not, no norm and no bias
   // Otherwise it is frozen: no gradient is computed of it, and the optimizer keeps nothing of it.
   bool is_trained = true;
-  MatrixLayout layout = MatrixLayout::kOutputFirst;  // of a matrix of GEMMs
+  bool input_first = false;  // a matrix of GEMMs that lies as [in, out]; others are [out, in]
+  bool is_adapter = false;   // a part of an adapter: no weight of the model that it belongs to
 };
 
 // What one forward pass is given beside the tokens.
@@ -108,6 +110,11 @@ class LanguageModel {
   const ModelPart& part() const { return part_; }
   // In Hugging Face's order; a tied output layer is not listed, but where the embedding is another stage's.
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  // The matrices of the layers that are here.
+  const std::vector<Matrix>& matrices() const { return matrices_; }
+  const AdapterConfig& adapter() const { return adapter_; }
+  // Throws Error(kInvalidArgument) where a pattern of lora.targets names no matrix of the whole model.
+  void require_targets() const;
   // Throws Error(kNotFound) with the nearest name.
   const Parameter& parameter(const std::string& name) const;
 
@@ -159,6 +166,12 @@ class LanguageModel {
   // contents stay undefined.
   Tensor declare(const std::string& name, const std::vector<ParameterDim>& dims, Initial initial,
                  const NewWeights& weights);
+  // The same of a matrix of a layer, "NAME.weight" of [out, in] or [in, out], which may have an adapter.
+  enum class MatrixLayout { kOutputFirst, kInputFirst };
+  Matrix declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
+                        const NewWeights& weights, MatrixLayout layout = MatrixLayout::kOutputFirst);
+  // x [..., in] multiplied by a matrix and its adapter: [..., out].
+  Tensor multiply(const Tensor& x, const Matrix& matrix, const ForwardInputs& inputs) const;
   // x [B, T, width], the residual stream, as it lies over the mesh between blocks; x itself where sequences are not
   // cut.
   Tensor residual_stream(const Tensor& x) const;
@@ -179,6 +192,8 @@ class LanguageModel {
   ModelConfig config_;
   ModelPart part_;
   std::vector<Parameter> parameters_;
+  std::vector<Matrix> matrices_;
+  AdapterConfig adapter_;
   std::optional<int64_t> declared_piece_;  // of what is declared now; nothing: what comes before the layers
 };
 

@@ -26,9 +26,9 @@ constexpr auto named_values(GradientClip) {
 struct OptimizerConfig {
   std::string name = "adamw";  // of a registered one
   double learning_rate = 3e-4;
-  double weight_decay = 0.1;     // of matrices; norms and biases have none
-  bool cautious_decay = false;   // no decay where it is against the step
-  double gradient_clip = 1.0;    // 0: no clipping
+  double weight_decay = 0.1;    // of matrices; norms and biases have none
+  bool cautious_decay = false;  // no decay where it is against the step
+  double gradient_clip = 1.0;   // 0: no clipping
   GradientClip gradient_clip_by = GradientClip::kNorm;
   std::vector<ParameterGroup> groups;  // parameters of which something else holds
   // Of the keys that it adds, by name; what is not here has the key's default.

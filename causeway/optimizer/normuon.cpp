@@ -11,7 +11,7 @@ namespace {
 constexpr double kAboveZero = 1e-10;
 
 // The dimension of a row, along which an output's elements lie.
-int64_t along_row(const Parameter& parameter) { return parameter.layout == MatrixLayout::kInputFirst ? 0 : 1; }
+int64_t along_row(const Parameter& parameter) { return parameter.input_first ? 0 : 1; }
 
 Tensor norm_of(const Tensor& x) { return sqrt(sum(x * x)); }
 
@@ -19,8 +19,7 @@ Tensor normalized_rows(const Tensor& direction, const ParameterUpdate& of, const
                        std::vector<Tensor>& kept) {
   const double beta = config.own_number("row_beta2");
   const Tensor before = constrain_sharding(of.state[1], {});
-  const Tensor squares =
-      beta * before + (1 - beta) * mean(direction * direction, along_row(of.parameter), true);
+  const Tensor squares = beta * before + (1 - beta) * mean(direction * direction, along_row(of.parameter), true);
   kept.push_back(constrain_sharding(squares, of.state[1].sharding()));
   const Tensor scaled = direction / (sqrt(squares) + kAboveZero);
   return scaled * (norm_of(direction) / (norm_of(scaled) + kAboveZero));

@@ -22,9 +22,9 @@ void add_optimizer(Optimizers& optimizers, Optimizer added) {
     CAUSEWAY_CHECK(other->name != added.name, "two optimizers of the name {}", added.name);
     for (const OptimizerKey& key : added.keys) {
       const OptimizerKey* same = other->find_key(key.name);
-      CAUSEWAY_CHECK(same == nullptr ||
-                         (same->default_value.index() == key.default_value.index() && same->meaning == key.meaning),
-                     "the key {} of {} is another in {}", key.name, added.name, other->name);
+      CAUSEWAY_CHECK(
+          same == nullptr || (same->default_value.index() == key.default_value.index() && same->meaning == key.meaning),
+          "the key {} of {} is another in {}", key.name, added.name, other->name);
     }
   }
   optimizers.push_back(std::make_unique<const Optimizer>(std::move(added)));

@@ -22,8 +22,9 @@ inline constexpr char kMomentumMeaning[] = "what a running sum or average of gra
 inline constexpr char kNesterovMeaning[] = "a step looks one step of momentum ahead";
 
 inline std::vector<Optimizer> own_optimizers() {
-  return {adamw_optimizer(),       muon_optimizer(), normuon_optimizer(), adafactor_optimizer(),
-          schedule_free_adamw_optimizer(), lion_optimizer(), sgd_optimizer()};
+  return {
+      adamw_optimizer(), muon_optimizer(), normuon_optimizer(), adafactor_optimizer(), schedule_free_adamw_optimizer(),
+      lion_optimizer(),  sgd_optimizer()};
 }
 
 }  // namespace causeway::optimizer

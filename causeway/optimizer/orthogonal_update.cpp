@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "causeway/optimizer/optimizers.h"
 #include "causeway/passes/recompute.h"
@@ -17,7 +19,7 @@ constexpr char kMatchAdamW[] = "match_rms_adamw", kOriginal[] = "original";
 double step_size(const Parameter& parameter, const std::string& scale) {
   const Shape& shape = parameter.tensor.shape();
   double out = static_cast<double>(shape[0].constant()), in = static_cast<double>(shape[1].constant());
-  if (parameter.layout == MatrixLayout::kInputFirst) std::swap(out, in);
+  if (parameter.input_first) std::swap(out, in);
   return scale == kOriginal ? std::sqrt(std::max(1.0, out / in)) : 0.2 * std::sqrt(std::max(out, in));
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "causeway/optimizer/optimizer.h"
@@ -16,8 +18,8 @@ bool is_hidden_matrix(const Parameter& parameter);
 
 // U V^T of m = U S V^T, nearly: singular values come to lie between 0.68 and 1.13 in five iterations, those below a
 // thousandth of the norm less. Keller Jordan, Muon: An optimizer for hidden layers in neural networks, 2024: x = m /
-// |m|, and in each iteration x = 3.4445 x - 4.7750 (x x^T) x + 2.0315 (x x^T)^2 x, on the side that is shorter. Its GEMMs
-// multiply what the recipe's do, bf16 operands with bf16; they are never 8-bit (passes/fp8_gemms.h).
+// |m|, and in each iteration x = 3.4445 x - 4.7750 (x x^T) x + 2.0315 (x x^T)^2 x, on the side that is shorter. Its
+// GEMMs multiply what the recipe's do, bf16 operands with bf16; they are never 8-bit (passes/fp8_gemms.h).
 Tensor orthogonalized(const Tensor& m, int64_t iterations);
 
 // Keys, state and update of such an optimizer. `normalize` is given the direction, [out, in] or as the parameter lies,

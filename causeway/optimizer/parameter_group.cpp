@@ -66,8 +66,7 @@ const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, std::s
 void require_members(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names) {
   for (const ParameterGroup& group : groups) {
     if (std::ranges::any_of(names, [&](const std::string& name) { return group_of(groups, name) == &group; })) continue;
-    const auto met =
-        std::ranges::find_if(names, [&](const std::string& name) { return matches(group.pattern, name); });
+    const auto met = std::ranges::find_if(names, [&](const std::string& name) { return matches(group.pattern, name); });
     if (met != names.end())
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("all that '{}' matches is in groups before it ({} in that of '{}')", group.pattern, *met,

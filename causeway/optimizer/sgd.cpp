@@ -8,8 +8,7 @@ namespace causeway::optimizer {
 Optimizer sgd_optimizer() {
   Optimizer optimizer;
   optimizer.name = "sgd";
-  optimizer.keys = {OptimizerKey::below_one("momentum", 0.9, kMomentumMeaning),
-                    {"nesterov", false, kNesterovMeaning}};
+  optimizer.keys = {OptimizerKey::below_one("momentum", 0.9, kMomentumMeaning), {"nesterov", false, kNesterovMeaning}};
   optimizer.decouples_decay = false;
   optimizer.state = [](const OptimizerConfig&) { return std::vector<OptimizerState>{{"momentum"}}; };
   optimizer.update = [](const ParameterUpdate& of, const OptimizerConfig& config) {

@@ -56,9 +56,9 @@ ParameterGroup parse_group(const YAML::Node& node, size_t number) {
     } else {
       const std::string found = nearest_name(key, {kPattern, kRate, kFactor, kDecay, kFrozen});
       refuse_group(fmt::format("group {} has the unknown key '{}'", number, printable(key)),
-                   found.empty() ? fmt::format("It may have {}, {}, {}, {} and {}.", kPattern, kRate, kFactor, kDecay,
-                                               kFrozen)
-                                 : fmt::format("Did you mean {}?", found));
+                   found.empty()
+                       ? fmt::format("It may have {}, {}, {}, {} and {}.", kPattern, kRate, kFactor, kDecay, kFrozen)
+                       : fmt::format("Did you mean {}?", found));
     }
   }
   if (group.pattern.empty()) refuse_group(fmt::format("group {} has no pattern", number), "For example '*.bias'.");

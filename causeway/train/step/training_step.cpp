@@ -7,9 +7,11 @@
 
 #include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
+#include "causeway/device/offline/offline_device.h"
 #include "causeway/graph/op.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
+#include "causeway/passes/optimizer_scope.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/program_memory.h"
@@ -87,6 +89,19 @@ PipelineShape pipeline_shape(const Recipe& recipe) {
   return {recipe.mesh.pp, recipe.train.pipeline_chunks, recipe.micro_batches()};
 }
 
+// Of the whole model.
+std::vector<std::string> parameter_names(const Recipe& recipe) {
+  if (recipe.optimizer.groups.empty()) return {};
+  const auto device = std::make_shared<OfflineDevice>(Target());  // names depend on none
+  const ContextScope scope(std::make_shared<Context>(device));
+  std::vector<std::string> names;
+  for (const Parameter& parameter :
+       LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), NewWeights{.adapter = recipe.adapter})
+           ->parameters())
+    names.push_back(parameter.name);
+  return names;
+}
+
 }  // namespace
 
 PipelineOptions pipeline_options(const Recipe& recipe) {
@@ -105,6 +120,18 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
 WeightStorage weight_storage(const Recipe& recipe) {
   const bool in_halves = multiplies_narrow(recipe) && Context::current()->device().target().has_gemms_of_halves();
   return in_halves ? WeightStorage::kHalves : WeightStorage::kElements;
+}
+
+NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed) {
+  NewWeights weights{.seed = seed, .storage = weight_storage(recipe), .adapter = recipe.adapter};
+  weights.frozen_type = multiplies_narrow(recipe) ? DType::kBF16 : DType::kF32;
+  if (recipe.adapter.is_used()) {
+    weights.is_trained = [](const std::string&) { return false; };
+  } else if (!recipe.optimizer.groups.empty()) {
+    weights.is_trained = [optimizer = recipe.optimizer](const std::string& name) { return !optimizer.is_frozen(name); };
+  }
+  require_members(recipe.optimizer.groups, parameter_names(recipe));
+  return weights;
 }
 
 ModelPart part_of_stage(const Recipe& recipe, int64_t stage) {
@@ -127,7 +154,9 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   // Weights, and sums of gradients over micro-batches.
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
   const int64_t bytes =
-      elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer);
+      recipe.adapter.is_used()
+          ? elements * static_cast<int64_t>(size_bytes(new_weights(recipe).frozen_type))
+          : elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
@@ -348,7 +377,9 @@ FlopCount TrainingStep::own_flops() {
   const Graph& traced = main_->traced_graph(main_arguments());
   // Where gradients of inputs and of weights are traced one after the other, nodes are there twice.
   if (is_stage()) return count_flops(eliminate_common_subexpressions(traced));
-  return count_flops(traced).scaled(static_cast<double>(recipe_.micro_batches()));
+  FlopCount count = count_flops(traced).scaled(static_cast<double>(recipe_.micro_batches()));
+  if (apply_ != nullptr) count.optimizer = count_flops(apply_->traced_graph({hyper_})).optimizer;
+  return count;
 }
 
 void TrainingStep::meet_other_stages(const Ranks& ranks) {
@@ -361,6 +392,7 @@ void TrainingStep::meet_other_stages(const Ranks& ranks) {
                                {"receives", messages_of(traced, own, Op::kReceive)},
                                {"forward", flops.forward},
                                {"backward", flops.backward},
+                               {"optimizer", flops.optimizer},
                                {"attended", flops.attended_pairs},
                                {"pairs", flops.attention_pairs},
                                {"by_operand", flops.by_operand},
@@ -375,6 +407,7 @@ void TrainingStep::meet_other_stages(const Ranks& ranks) {
     received.merge(one["receives"].get<std::map<std::string, std::string>>());
     sum.forward += one["forward"].get<double>();
     sum.backward += one["backward"].get<double>();
+    sum.optimizer += one["optimizer"].get<double>();
     sum.attended_pairs += one["attended"].get<double>();
     sum.attention_pairs += one["pairs"].get<double>();
     for (const auto& [operand, count] : one["by_operand"].items()) sum.by_operand[operand] += count.get<double>();
@@ -416,7 +449,7 @@ MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& t
   batch.inputs.order = order_;
   if (recipe_.data.masks_documents()) batch.inputs.documents = arguments.documents;
   batch.inputs.positions_restart = recipe_.data.packs_documents();
-  if (model_.config().dropout > 0) batch.inputs.dropout_key = arguments.key;
+  if (model_.config().dropout > 0 || model_.adapter().dropout > 0) batch.inputs.dropout_key = arguments.key;
   batch.targets = arguments.targets;
   batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(target_weight, batch.targets.shape()), 0.0);
   return batch;
@@ -542,7 +575,7 @@ Tensor TrainingStep::norm_of_all_stages(std::span<const Tensor> gradients, Tenso
 }
 
 std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper) {
-  const Scope scope("optimizer");
+  const Scope scope(kOptimizerScope);
   // Each rank updates what it holds of the weights, so no more of a gradient has to be summed up there.
   for (size_t i = 0; i < gradients.size(); ++i) {
     gradients[i] = constrain_sharding(gradients[i], weights_[trained_[i]].sharding());
@@ -571,9 +604,20 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
     const size_t i = trained_[k];
     const Parameter& parameter = model_.parameters()[i];
     std::vector<Tensor> kept = kept_of(i);
+    const double factor =
+        config.rate_factor(parameter.name) * (optimizer_.rate_factor ? optimizer_.rate_factor(parameter, config) : 1);
+    const Tensor own_rate = factor == 1 ? rate : rate * factor;
+    const double decay = config.decay_of(parameter.name, parameter.decays);
     const UpdatedParameter updated = optimizer_.update(
-        {parameter, gradients[k] * scale, kept, rate, step, parameter.decays ? config.weight_decay : 0}, config);
-    keep_unless_finite(weights_[i], updated.parameter);
+        {parameter, clipped(gradients[k]), kept, own_rate, step, config.cautious_decay ? 0 : decay}, config);
+    Tensor value = updated.parameter;
+    if (config.cautious_decay && decay > 0) {
+      // Chen et al., Cautious Weight Decay, 2025 (2510.12402).
+      const Tensor& before = weights_[i];
+      const Tensor shrinks = ge(before * (before - value), 0.0);
+      value = where(shrinks, value - before * (own_rate * decay), value);
+    }
+    keep_unless_finite(weights_[i], value);
     CAUSEWAY_CHECK(updated.state.size() == kept.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
                    kept.size(), parameter.name, updated.state.size());
     for (size_t j = 0; j < kept.size(); ++j) keep_unless_finite(kept[j], updated.state[j]);

@@ -252,6 +252,8 @@ double pipeline_bubble(const Recipe& recipe);
 
 // How weights lie for the recipe's steps in the current context.
 WeightStorage weight_storage(const Recipe& recipe);
+// How they are made: which are trained, in which type the others lie, and which adapters there are.
+NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed = {});
 
 // The pipeline options that a recipe asks for.
 PipelineOptions pipeline_options(const Recipe& recipe);

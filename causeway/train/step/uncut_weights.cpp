@@ -78,7 +78,7 @@ std::vector<UncutWeights> uncut_weights(const Recipe& recipe) {
   const auto device = std::make_shared<OfflineDevice>(Target());  // how weights are cut depends on none
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
-  return uncut_weights(LanguageModel::create(recipe.model, part_of_stage(recipe, 0), std::nullopt)->parameters(), mesh,
+  return uncut_weights(LanguageModel::create(recipe.model, part_of_stage(recipe, 0), new_weights(recipe))->parameters(), mesh,
                        recipe);
 }
 
