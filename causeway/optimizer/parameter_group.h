@@ -11,11 +11,11 @@
 namespace causeway::optimizer {
 
 struct ParameterGroup {
-  std::string pattern;                  // of names: * stands for any characters, ? for one
-  std::optional<double> learning_rate;  // its peak, in the place of optimizer.learning_rate
-  std::optional<double> rate_factor;    // or that times this
-  std::optional<double> weight_decay;   // also of what has none by itself, norms and biases
-  bool frozen = false;                  // not trained
+  std::string pattern;                       // of names: * stands for any characters, ? for one
+  std::optional<double> learning_rate = {};  // its peak, in the place of optimizer.learning_rate
+  std::optional<double> rate_factor = {};    // or that times this
+  std::optional<double> weight_decay = {};   // also of what has none by itself, norms and biases
+  bool frozen = false;                       // not trained
   bool operator==(const ParameterGroup&) const = default;
 };
 
