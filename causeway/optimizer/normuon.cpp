@@ -3,7 +3,6 @@
 #include "causeway/optimizer/optimizers.h"
 #include "causeway/optimizer/orthogonal_update.h"
 #include "causeway/tensor/ops.h"
-#include "causeway/tensor/sharding_ops.h"
 
 namespace causeway::optimizer {
 namespace {
@@ -18,9 +17,8 @@ Tensor norm_of(const Tensor& x) { return sqrt(sum(x * x)); }
 Tensor normalized_rows(const Tensor& direction, const ParameterUpdate& of, const OptimizerConfig& config,
                        std::vector<Tensor>& kept) {
   const double beta = config.own_number("row_beta2");
-  const Tensor before = constrain_sharding(of.state[1], {});
-  const Tensor squares = beta * before + (1 - beta) * mean(direction * direction, along_row(of.parameter), true);
-  kept.push_back(constrain_sharding(squares, of.state[1].sharding()));
+  const Tensor squares = beta * of.state[1] + (1 - beta) * mean(direction * direction, along_row(of.parameter), true);
+  kept.push_back(squares);
   const Tensor scaled = direction / (sqrt(squares) + kAboveZero);
   return scaled * (norm_of(direction) / (norm_of(scaled) + kAboveZero));
 }

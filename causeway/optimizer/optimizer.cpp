@@ -134,6 +134,12 @@ const OptimizerKey* Optimizer::find_key(std::string_view key) const {
   return found == keys.end() ? nullptr : &*found;
 }
 
+void Optimizer::update_each(const std::vector<ParameterUpdate>& parameters, const OptimizerConfig& config,
+                            const Take& take) const {
+  if (update_all) return update_all(parameters, config, take);
+  for (size_t i = 0; i < parameters.size(); ++i) take(i, update(parameters[i], config));
+}
+
 std::vector<OptimizerState> Optimizer::state_of(const Parameter& parameter, const OptimizerConfig& config) const {
   std::vector<OptimizerState> kept;
   for (const OptimizerState& one : state(config))

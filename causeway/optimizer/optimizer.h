@@ -82,12 +82,19 @@ struct Optimizer {
   // gradient and the rate are undefined); empty: at the parameter. The parameter itself is what is evaluated and saved.
   std::function<Tensor(const ParameterUpdate&, const OptimizerConfig&)> gradient_point = {};
 
+  // The same of several parameters, where some are better updated together: `take` is given each one's place and new
+  // values, as soon as they are traced. Empty: one after the other.
+  using Take = std::function<void(size_t place, const UpdatedParameter& updated)>;
+  std::function<void(const std::vector<ParameterUpdate>&, const OptimizerConfig&, const Take& take)> update_all = {};
   // What a parameter's rate is to the recipe's; empty: 1.
   std::function<double(const Parameter&, const OptimizerConfig&)> rate_factor = {};
   // Weight decay shrinks the parameter, and is not added to the gradient.
   bool decouples_decay = true;
 
   const OptimizerKey* find_key(std::string_view key) const;
+  // update_all, or update of each.
+  void update_each(const std::vector<ParameterUpdate>& parameters, const OptimizerConfig& config,
+                   const Take& take) const;
   // What is kept of a parameter.
   std::vector<OptimizerState> state_of(const Parameter& parameter, const OptimizerConfig& config) const;
   // The bytes of that on this rank.

@@ -600,28 +600,31 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
   const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
     target.assign(where(broadcast_to(finite, value.shape()), value, target));
   };
+  std::vector<ParameterUpdate> updates;
+  std::vector<double> decays;
   for (size_t k = 0; k < trained_.size(); ++k) {
-    const size_t i = trained_[k];
-    const Parameter& parameter = model_.parameters()[i];
-    std::vector<Tensor> kept = kept_of(i);
+    const Parameter& parameter = model_.parameters()[trained_[k]];
     const double factor =
         config.rate_factor(parameter.name) * (optimizer_.rate_factor ? optimizer_.rate_factor(parameter, config) : 1);
-    const Tensor own_rate = factor == 1 ? rate : rate * factor;
-    const double decay = config.decay_of(parameter.name, parameter.decays);
-    const UpdatedParameter updated = optimizer_.update(
-        {parameter, clipped(gradients[k]), kept, own_rate, step, config.cautious_decay ? 0 : decay}, config);
-    Tensor value = updated.parameter;
-    if (config.cautious_decay && decay > 0) {
-      // Chen et al., Cautious Weight Decay, 2025 (2510.12402).
-      const Tensor& before = weights_[i];
-      const Tensor shrinks = ge(before * (before - value), 0.0);
-      value = where(shrinks, value - before * (own_rate * decay), value);
-    }
-    keep_unless_finite(weights_[i], value);
-    CAUSEWAY_CHECK(updated.state.size() == kept.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
-                   kept.size(), parameter.name, updated.state.size());
-    for (size_t j = 0; j < kept.size(); ++j) keep_unless_finite(kept[j], updated.state[j]);
+    decays.push_back(config.decay_of(parameter.name, parameter.decays));
+    updates.push_back({parameter, clipped(gradients[k]), kept_of(trained_[k]), factor == 1 ? rate : rate * factor, step,
+                       config.cautious_decay ? 0 : decays.back()});
   }
+  optimizer_.update_each(updates, config, [&](size_t k, const UpdatedParameter& updated) {
+    Tensor& weight = weights_[trained_[k]];
+    const ParameterUpdate& of = updates[k];
+    Tensor value = updated.parameter;
+    if (config.cautious_decay && decays[k] > 0) {
+      // Chen et al., Cautious Weight Decay, 2025 (2510.12402).
+      const Tensor shrinks = ge(weight * (weight - value), 0.0);
+      value = where(shrinks, value - weight * (of.learning_rate * decays[k]), value);
+    }
+    keep_unless_finite(weight, value);
+    CAUSEWAY_CHECK(updated.state.size() == of.state.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
+                   of.state.size(), of.parameter.name, updated.state.size());
+    std::vector<Tensor> kept = of.state;
+    for (size_t j = 0; j < kept.size(); ++j) keep_unless_finite(kept[j], updated.state[j]);
+  });
   return {loss, norm, cast(finite, DType::kF32)};
 }
 
