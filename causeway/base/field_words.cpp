@@ -37,9 +37,9 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "grad_clip max_grad_norm gradient_clipping gradient_clip_val gradient_clip_norm clip_grad clip_grad_norm "
      "max_norm grad_norm_clip",
      "optimizer.gradient_clip", ""},
-    {NameOf::kRecipeKey, "optim optimizer optimizer_type optimizer_name", "optimizer.kind", ""},
-    {NameOf::kRecipeKey, "adamw adam adafactor muon lion sgd shampoo sophia", "optimizer.kind",
-     "`causeway recipe keys optimizer.kind` lists the optimizers that there are."},
+    {NameOf::kRecipeKey, "optim optimizer optimizer_type optimizer_name", "optimizer.name", ""},
+    {NameOf::kRecipeKey, "adamw adam adafactor muon lion sgd shampoo sophia", "optimizer.name",
+     "`causeway recipe keys optimizer.name` lists the optimizers that there are."},
     {NameOf::kRecipeKey, "momentum nesterov", "", "No optimizer here has that key."},
     {NameOf::kRecipeKey, "ema ema_decay label_smoothing z_loss neftune_noise_alpha", "",
      "There is no such term: the loss is cross-entropy, and the weights are the last step's."},

@@ -122,6 +122,8 @@ void print_flops(const FlopCount& flops, double tokens) {
       "counted with the density of its mask: {})\n",
       flops.at_most ? "at most " : "", flops.total() / tokens, flops.forward / tokens, flops.backward / tokens,
       density_text(flops));
+  if (flops.optimizer > 0)
+    output("The optimizer's GEMMs take {:.4g} of as many beside these.\n", flops.optimizer / flops.total());
 }
 
 // What the step costs, as an object of figures; of its kernels only their number.
@@ -140,6 +142,7 @@ nlohmann::ordered_json figures_of(const Recipe& recipe, const StepCost& cost, in
                                  {"device_memory_bytes", nullptr},
                                  {"flops_per_token", cost.flops.total() / tokens},
                                  {"forward_flops_per_token", cost.flops.forward / tokens},
+                                 {"optimizer_flops_per_token", cost.flops.optimizer / tokens},
                                  {"attention_density", cost.flops.density()},
                                  {"attention_density_is_at_most", cost.flops.at_most},
                                  {"kernels", program.sources().size()},
@@ -217,7 +220,7 @@ void run_explain(const ExplainCommandOptions& options) {
                 "Leave out --generate, or set the mesh's axes to 1.");
   if (options.generate > 0) return explain_generation(options, recipe, context);
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, own_part(recipe), seed, weight_storage(recipe));
+      LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe, seed));
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
   trace.with_text = options.passes;

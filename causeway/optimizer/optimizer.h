@@ -19,7 +19,7 @@
 
 namespace causeway::optimizer {
 
-// A key that an optimizer adds. Several may share one: then they describe it alike.
+// A key that an optimizer adds. Several may share one: then they describe it alike, but for its default.
 struct OptimizerKey {
   std::string name;              // "beta1", in a recipe optimizer.beta1
   OptimizerValue default_value;  // its kind is the key's
@@ -83,7 +83,19 @@ struct Optimizer {
   // gradient and the rate are undefined); empty: at the parameter. The parameter itself is what is evaluated and saved.
   std::function<Tensor(const ParameterUpdate&, const OptimizerConfig&)> gradient_point = {};
 
+  // The same of several parameters, where some are better updated together: `take` is given each one's place and new
+  // values, as soon as they are traced. Empty: one after the other.
+  using Take = std::function<void(size_t place, const UpdatedParameter& updated)>;
+  std::function<void(const std::vector<ParameterUpdate>&, const OptimizerConfig&, const Take& take)> update_all = {};
+  // What a parameter's rate is to the recipe's; empty: 1.
+  std::function<double(const Parameter&, const OptimizerConfig&)> rate_factor = {};
+  // Weight decay shrinks the parameter, and is not added to the gradient.
+  bool decouples_decay = true;
+
   const OptimizerKey* find_key(std::string_view key) const;
+  // update_all, or update of each, with cautious decay.
+  void update_each(const std::vector<ParameterUpdate>& parameters, const OptimizerConfig& config,
+                   const Take& take) const;
   // With OptimizerConfig::average_decay the parameter is the average, and what is trained is kept beside the rest: a
   // step takes min(decay, step / (step + 9)) of the average before it.
 
@@ -93,28 +105,29 @@ struct Optimizer {
   int64_t state_bytes(const Parameter& parameter, const OptimizerConfig& config) const;
   // Of what is kept of each element of all parameters, by the number of elements alone.
   int64_t least_state_bytes(int64_t elements, const OptimizerConfig& config) const;
-  UpdatedParameter updated(const ParameterUpdate& of, const OptimizerConfig& config) const;
   // Whether gradients are not taken at the parameter, and where they are then.
   bool has_gradient_point(const OptimizerConfig& config) const;
   Tensor gradient_point_of(const ParameterUpdate& of, const OptimizerConfig& config) const;
 };
 
-// Throws Error(kInvalidArgument) with the nearest name, at "optimizer.kind".
+// Throws Error(kInvalidArgument) with the nearest name, at "optimizer.name".
 const Optimizer& find_optimizer(std::string_view name);
 // In the order of their registration.
 std::vector<std::string> optimizer_names();
 
 // Every key that some optimizer adds, once, and the optimizers that do.
 struct SharedOptimizerKey {
-  const OptimizerKey& key;
+  const OptimizerKey& key;  // of the first of them
   std::vector<std::string> optimizers;
+  // Of an optimizer: its own default, or where it has no such key that of the first that has.
+  const OptimizerValue& default_of(std::string_view optimizer) const;
 };
 std::vector<SharedOptimizerKey> shared_optimizer_keys();
 
 // An optimizer besides the program's own, for as long as this lives. Not while steps are made on other threads.
 class RegisteredOptimizer {
  public:
-  // The name must be new, and a key that another optimizer adds too be described as there.
+  // The name must be new, and a key that another optimizer adds too be described as there, but for its default.
   explicit RegisteredOptimizer(Optimizer optimizer);
   RegisteredOptimizer(const RegisteredOptimizer&) = delete;
   RegisteredOptimizer& operator=(const RegisteredOptimizer&) = delete;

@@ -68,6 +68,8 @@ Optimizer schedule_free_adamw_optimizer() {
     for (OptimizerState& one : moment_states("moment2", config)) kept.push_back(std::move(one));
     return kept;
   };
+  optimizer.decouples_decay = false;
+  optimizer.decouples_decay = false;  // it is part of the direction, at the point of gradients
   optimizer.gradient_point = gradient_point_of;
   optimizer.update = schedule_free_update;
   return optimizer;

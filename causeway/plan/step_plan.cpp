@@ -45,7 +45,7 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe));
+      LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), train::new_weights(recipe));
   const TrainingStep step(*model, recipe);
   TracedStep traced;
   for (const Parameter& parameter : model->parameters()) traced.weights += parameter.tensor.local_bytes();

@@ -49,6 +49,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kStepsBetweenAsking = 100;
 
+// Adapters of random weights would be of no use without them.
+void require_base(const Recipe& recipe) {
+  if (recipe.adapter.is_used() && recipe.model_from.empty())
+    throw Error(ErrorKind::kInvalidArgument, "trains adapters of a model, and no model is named", "lora.rank",
+                "Name its directory with model.from.");
+}
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 uint64_t peak_resident_bytes() {
@@ -98,6 +105,7 @@ class Trainer {
         directory_(recipe.run_directory) {
     require_same_run();
     ranks_.together([&] {
+      require_base(recipe_);
       data_.emplace(open_training_data(recipe_));
       resolve_steps(recipe_, *data_);
     });
@@ -114,15 +122,18 @@ class Trainer {
       // A run that goes on has the weights of its checkpoint.
       std::optional<uint64_t> seed;
       if (recipe.model_from.empty() && candidates.empty()) seed = static_cast<uint64_t>(recipe.train.seed);
-      model_ = LanguageModel::create(recipe.model, own_part(recipe), seed, weight_storage(recipe));
+      model_ = LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe, seed));
+      model_->require_targets();
     });
-    if (!recipe.model_from.empty() && candidates.empty()) {
+    std::string base;
+    if (!recipe.model_from.empty() && candidates.empty())
       ranks_.together([&] { tokenizer_note_ = compare_with_tokenizer_of_model(recipe_, data_->dataset); });
-      load_initial_weights(ranks_, recipe, *model_);
-    }
+    if (!recipe.model_from.empty() && (candidates.empty() || recipe.adapter.is_used()))
+      base = load_initial_weights(ranks_, recipe, *model_);
+    if (recipe.adapter.is_used() && candidates.empty()) load_initial_adapters(ranks_, recipe, base, *model_);
     ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });
     start_.end_of("weights");
-    parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_});
+    parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_, base});
     ranks_.enter(0, "resume");
     resumed_ = resume_run(candidates, *parts_);
     start_.end_of("resume");

@@ -30,10 +30,10 @@ std::vector<double> elements(size_t count, const std::function<double(double)>& 
 // After six steps.
 std::vector<double> trained(const Published& published, const std::vector<int64_t>& shape, double shift, double decay) {
   OptimizerConfig config;
-  config.kind = published.optimizer;
+  config.name = published.optimizer;
   config.own = published.own;
   config = config.resolved();
-  const Optimizer& optimizer = find_optimizer(config.kind);
+  const Optimizer& optimizer = find_optimizer(config.name);
   size_t count = 1;
   Shape sizes;
   for (const int64_t size : shape) {

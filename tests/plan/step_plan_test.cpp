@@ -56,7 +56,7 @@ int64_t state_of_whole_model(const Recipe& recipe) {
   const ContextScope scope(std::make_shared<Context>(device));
   int64_t bytes = 0;
   for (const Parameter& parameter : LanguageModel::create(recipe.model, std::nullopt)->parameters())
-    for (const OptimizerState& kept : find_optimizer(recipe.optimizer.kind).state_of(parameter, recipe.optimizer))
+    for (const OptimizerState& kept : find_optimizer(recipe.optimizer.name).state_of(parameter, recipe.optimizer))
       bytes += element_count(kept.shape(parameter)).constant() * static_cast<int64_t>(size_bytes(kept.dtype));
   return bytes;
 }
@@ -64,13 +64,13 @@ int64_t state_of_whole_model(const Recipe& recipe) {
 // Whatever the optimizer keeps, with stages and without.
 TEST(StepPlan, EveryOptimizersStateIsCounted) {
   for (const std::string& kind : optimizer_names()) {
-    const Recipe one = recipe(4, {"optimizer.kind=" + kind});
+    const Recipe one = recipe(4, {"optimizer.name=" + kind});
     const int64_t state = state_of_whole_model(one);
     const StepPlan plan = plan_step(one, h200(), false);
     EXPECT_EQ(plan.memory.optimizer, state) << kind;
     EXPECT_EQ(plan.memory.checkpoint, 4 * parameters(4) + state) << kind;
     const StepPlan staged =
-        plan_step(recipe(4, {"optimizer.kind=" + kind, "mesh.pp=2", "train.micro_batch_size=2"}), h200(), false);
+        plan_step(recipe(4, {"optimizer.name=" + kind, "mesh.pp=2", "train.micro_batch_size=2"}), h200(), false);
     EXPECT_EQ(staged.memory.checkpoint, 4 * parameters(4) + state) << kind;
     if (find_optimizer(kind).least_state_bytes(1, one.optimizer) > 0)
       EXPECT_NEAR(static_cast<double>(staged.memory.optimizer) * 4 * parameters(4),

@@ -41,18 +41,18 @@ TEST_P(OptimizerGate, NoKernelSpillsAndUpdatesAreOfOnePass) {
   if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    , OptimizerGate,
-    testing::Values(std::vector<std::string>{"optimizer.moments=bf16"},
-                    std::vector<std::string>{"optimizer.moments=8bit"},
-                    std::vector<std::string>{"optimizer.kind=adafactor"},
-                    std::vector<std::string>{"optimizer.kind=schedule_free_adamw"},
-                    std::vector<std::string>{"optimizer.kind=schedule_free_adamw", "optimizer.moments=8bit"}),
-    [](const auto& info) {
-      std::string name;
-      for (const std::string& one : info.param) name += one.substr(one.find('=') + 1);
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(, OptimizerGate,
+                         testing::Values(std::vector<std::string>{"optimizer.moments=bf16"},
+                                         std::vector<std::string>{"optimizer.moments=8bit"},
+                                         std::vector<std::string>{"optimizer.name=adafactor"},
+                                         std::vector<std::string>{"optimizer.name=schedule_free_adamw"},
+                                         std::vector<std::string>{"optimizer.name=schedule_free_adamw",
+                                                                  "optimizer.moments=8bit"}),
+                         [](const auto& info) {
+                           std::string name;
+                           for (const std::string& one : info.param) name += one.substr(one.find('=') + 1);
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace causeway::train

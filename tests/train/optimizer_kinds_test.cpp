@@ -61,7 +61,7 @@ class EveryOptimizer : public testing::TestWithParam<OptimizerCase> {
   Recipe recipe(const std::string& name, const std::vector<std::string>& overrides) const {
     std::vector<std::string> all = {"name=" + name, "run_directory=" + (directory_ / name).string(),
                                     "data.path=" + (directory_ / "text.bin").string(),
-                                    "optimizer.kind=" + GetParam().optimizer};
+                                    "optimizer.name=" + GetParam().optimizer};
     all.insert(all.end(), GetParam().overrides.begin(), GetParam().overrides.end());
     all.insert(all.end(), overrides.begin(), overrides.end());
     return parse_recipe(R"(
@@ -144,10 +144,10 @@ TEST_P(EveryOptimizer, CheckpointsHaveItsNames) {
   for (const std::string& other : optimizer_names())
     if (other != GetParam().optimizer && GetParam().overrides.empty()) {
       try {
-        run(recipe("other", {"optimizer.kind=" + other}), {ResumeMode::kFrom, checkpoint("names", 1).string()});
+        run(recipe("other", {"optimizer.name=" + other}), {ResumeMode::kFrom, checkpoint("names", 1).string()});
         ADD_FAILURE() << other;
       } catch (const Error& error) {
-        EXPECT_THAT(error.message(), HasSubstr(fmt::format("optimizer.kind is {} in the checkpoint and {} in this run",
+        EXPECT_THAT(error.message(), HasSubstr(fmt::format("optimizer.name is {} in the checkpoint and {} in this run",
                                                            GetParam().optimizer, other)));
       }
     }

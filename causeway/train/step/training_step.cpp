@@ -8,9 +8,11 @@
 #include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/base/hash.h"
+#include "causeway/device/offline/offline_device.h"
 #include "causeway/graph/op.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
+#include "causeway/passes/optimizer_scope.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/program_memory.h"
@@ -88,6 +90,19 @@ PipelineShape pipeline_shape(const Recipe& recipe) {
   return {recipe.mesh.pp, recipe.train.pipeline_chunks, recipe.micro_batches()};
 }
 
+// Of the whole model.
+std::vector<std::string> parameter_names(const Recipe& recipe) {
+  if (recipe.optimizer.groups.empty()) return {};
+  const auto device = std::make_shared<OfflineDevice>(Target());  // names depend on none
+  const ContextScope scope(std::make_shared<Context>(device));
+  std::vector<std::string> names;
+  for (const Parameter& parameter :
+       LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), NewWeights{.adapter = recipe.adapter})
+           ->parameters())
+    names.push_back(parameter.name);
+  return names;
+}
+
 }  // namespace
 
 PipelineOptions pipeline_options(const Recipe& recipe) {
@@ -106,6 +121,18 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
 WeightStorage weight_storage(const Recipe& recipe) {
   const bool in_halves = multiplies_narrow(recipe) && Context::current()->device().target().has_gemms_of_halves();
   return in_halves ? WeightStorage::kHalves : WeightStorage::kElements;
+}
+
+NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed) {
+  NewWeights weights{.seed = seed, .storage = weight_storage(recipe), .adapter = recipe.adapter};
+  weights.frozen_type = multiplies_narrow(recipe) ? DType::kBF16 : DType::kF32;
+  if (recipe.adapter.is_used()) {
+    weights.is_trained = [](const std::string&) { return false; };
+  } else if (!recipe.optimizer.groups.empty()) {
+    weights.is_trained = [optimizer = recipe.optimizer](const std::string& name) { return !optimizer.is_frozen(name); };
+  }
+  require_members(recipe.optimizer.groups, parameter_names(recipe));
+  return weights;
 }
 
 ModelPart part_of_stage(const Recipe& recipe, int64_t stage) {
@@ -128,7 +155,9 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   // Weights, and sums of gradients over micro-batches.
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
   const int64_t bytes =
-      elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements, recipe.optimizer);
+      recipe.adapter.is_used()
+          ? elements * static_cast<int64_t>(size_bytes(new_weights(recipe).frozen_type))
+          : elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
@@ -139,12 +168,14 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
 TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     : model_(model),
       recipe_(recipe),
-      optimizer_(find_optimizer(recipe.optimizer.kind)),
+      optimizer_(find_optimizer(recipe.optimizer.name)),
       context_(model.parameters().front().tensor.context()) {
   const ContextScope scope(context_);
   order_ = batch_order(recipe);
   for (const Parameter& parameter : model.parameters()) {
     weights_.push_back(parameter.tensor);
+    if (!parameter.is_trained) continue;
+    trained_.push_back(weights_.size() - 1);
     for (const OptimizerState& kept : optimizer_.state_of(parameter, recipe.optimizer))
       state_.push_back({kept.name + "." + parameter.name,
                         zeros_in_memory(kept.shape(parameter), kept.sharding(parameter), kept.dtype),
@@ -354,7 +385,9 @@ FlopCount TrainingStep::own_flops() {
   const Graph& traced = main_->traced_graph(main_arguments());
   // Where gradients of inputs and of weights are traced one after the other, nodes are there twice.
   if (is_stage()) return count_flops(eliminate_common_subexpressions(traced));
-  return count_flops(traced).scaled(static_cast<double>(recipe_.micro_batches()));
+  FlopCount count = count_flops(traced).scaled(static_cast<double>(recipe_.micro_batches()));
+  if (apply_ != nullptr) count.optimizer = count_flops(apply_->traced_graph({hyper_})).optimizer;
+  return count;
 }
 
 void TrainingStep::meet_other_stages(const Ranks& ranks) {
@@ -367,6 +400,7 @@ void TrainingStep::meet_other_stages(const Ranks& ranks) {
                                {"receives", messages_of(traced, own, Op::kReceive)},
                                {"forward", flops.forward},
                                {"backward", flops.backward},
+                               {"optimizer", flops.optimizer},
                                {"attended", flops.attended_pairs},
                                {"pairs", flops.attention_pairs},
                                {"by_operand", flops.by_operand},
@@ -381,6 +415,7 @@ void TrainingStep::meet_other_stages(const Ranks& ranks) {
     received.merge(one["receives"].get<std::map<std::string, std::string>>());
     sum.forward += one["forward"].get<double>();
     sum.backward += one["backward"].get<double>();
+    sum.optimizer += one["optimizer"].get<double>();
     sum.attended_pairs += one["attended"].get<double>();
     sum.attention_pairs += one["pairs"].get<double>();
     for (const auto& [operand, count] : one["by_operand"].items()) sum.by_operand[operand] += count.get<double>();
@@ -422,7 +457,7 @@ MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& t
   batch.inputs.order = order_;
   if (recipe_.data.masks_documents()) batch.inputs.documents = arguments.documents;
   batch.inputs.positions_restart = recipe_.data.packs_documents();
-  if (model_.config().dropout > 0) batch.inputs.dropout_key = arguments.key;
+  if (model_.config().dropout > 0 || model_.adapter().dropout > 0) batch.inputs.dropout_key = arguments.key;
   batch.targets = arguments.targets;
   batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(target_weight, batch.targets.shape()), 0.0);
   return batch;
@@ -446,6 +481,12 @@ std::vector<Tensor> TrainingStep::staged(const MainArguments& arguments) {
   return update(results.loss, results.gradients, arguments.hyper);
 }
 
+std::vector<Tensor> TrainingStep::trained_weights() const {
+  std::vector<Tensor> trained;
+  for (const size_t i : trained_) trained.push_back(weights_[i]);
+  return trained;
+}
+
 std::vector<Tensor> TrainingStep::kept_of(size_t parameter) const {
   std::vector<Tensor> kept;
   for (const StateTensor& one : state_)
@@ -462,7 +503,7 @@ std::vector<Tensor> TrainingStep::enter_gradient_point(const Tensor& hyper) {
   std::vector<Tensor> weights;
   if (!optimizer_.has_gradient_point(recipe_.optimizer)) return weights;
   Trace& trace = Trace::current();
-  for (size_t i = 0; i < weights_.size(); ++i) {
+  for (const size_t i : trained_) {
     // A handle of its own, which goes on to mean the weight's value.
     Parameter parameter = model_.parameters()[i];
     parameter.tensor = weights.emplace_back(trace, trace.use(weights_[i]));
@@ -475,13 +516,13 @@ std::vector<Tensor> TrainingStep::enter_gradient_point(const Tensor& hyper) {
 }
 
 void TrainingStep::leave_gradient_point(const std::vector<Tensor>& weights) {
-  for (size_t i = 0; i < weights.size(); ++i) weights_[i].assign(weights[i]);
+  for (size_t k = 0; k < weights.size(); ++k) weights_[trained_[k]].assign(weights[k]);
 }
 
 std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const Tensor value = loss(arguments);
-  const std::vector<Tensor> gradient = gradients(value, weights_);
+  const std::vector<Tensor> gradient = gradients(value, trained_weights());
   leave_gradient_point(weights);
   return update(value, gradient, arguments.hyper);
 }
@@ -489,7 +530,7 @@ std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
 std::vector<Tensor> TrainingStep::accumulate(const MainArguments& arguments) {
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const Tensor value = loss(arguments);
-  const std::vector<Tensor> gradient = gradients(value, weights_);
+  const std::vector<Tensor> gradient = gradients(value, trained_weights());
   leave_gradient_point(weights);
   for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
   loss_sum_.assign(loss_sum_ + value);
@@ -510,7 +551,7 @@ Tensor TrainingStep::squares_by_layer(std::span<const Tensor> gradients) const {
   std::vector<Tensor> squares(last + 1, constant_tensor(DType::kF32, {}, 0));
   bool behind_layers = false;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const Parameter& parameter = model_.parameters()[i];
+    const Parameter& parameter = model_.parameters()[trained_[i]];
     if (parameter.is_copy) continue;
     const std::optional<int64_t> layer = layer_of(parameter.name);
     behind_layers = behind_layers || layer;
@@ -526,9 +567,9 @@ Tensor TrainingStep::squares_by_layer(std::span<const Tensor> gradients) const {
 Tensor TrainingStep::squares_by_axes(std::span<const Tensor> gradients) const {
   std::map<std::set<std::string>, std::vector<Tensor>> cut_by;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (model_.parameters()[i].is_copy) continue;
+    if (model_.parameters()[trained_[i]].is_copy) continue;
     std::set<std::string> axes;
-    for (const std::vector<std::string>& of_dim : weights_[i].sharding().dims)
+    for (const std::vector<std::string>& of_dim : weights_[trained_[i]].sharding().dims)
       axes.insert(of_dim.begin(), of_dim.end());
     cut_by[axes].push_back(gradients[i]);
   }
@@ -549,11 +590,11 @@ Tensor TrainingStep::norm_of_all_stages(std::span<const Tensor> gradients, Tenso
 }
 
 std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper) {
-  const Scope scope("optimizer");
+  const Scope scope(kOptimizerScope);
   // Each rank updates what it holds of the weights, so no more of a gradient has to be summed up there.
   for (size_t i = 0; i < gradients.size(); ++i) {
-    gradients[i] = constrain_sharding(gradients[i], weights_[i].sharding());
-    if (rounds_gradients(recipe_) && model_.parameters()[i].only_multiplied)
+    gradients[i] = constrain_sharding(gradients[i], weights_[trained_[i]].sharding());
+    if (rounds_gradients(recipe_) && model_.parameters()[trained_[i]].only_multiplied)
       gradients[i] = cast(cast(gradients[i], DType::kBF16), DType::kF32);
   }
   const OptimizerConfig& config = recipe_.optimizer;
@@ -563,23 +604,34 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
     finite = logical_and(finite, eq(frozen_, 0.0));
     frozen_.assign(where(finite, frozen_, ones_like(frozen_)));
   }
-  const Tensor scale = config.gradient_clip > 0 ? clip_scale(norm, config.gradient_clip) : ones_like(norm);
+  const bool by_norm = config.gradient_clip > 0 && config.gradient_clip_by == GradientClip::kNorm;
+  const Tensor scale = by_norm ? clip_scale(norm, config.gradient_clip) : ones_like(norm);
+  const auto clipped = [&](const Tensor& gradient) {
+    return config.gradient_clip_by == GradientClip::kNorm
+               ? gradient * scale
+               : clamp(gradient, -config.gradient_clip, config.gradient_clip);
+  };
   const Tensor rate = scalar_at(hyper, kLearningRate), step = scalar_at(hyper, kStep);
   const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
     target.assign(where(broadcast_to(finite, value.shape()), value, target));
   };
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    const Parameter& parameter = model_.parameters()[i];
-    std::vector<Tensor> kept = kept_of(i);
-    const UpdatedParameter updated =
-        optimizer_.updated({parameter, gradients[i] * scale, kept, rate, step,
-                            parameter.decays ? config.weight_decay : 0, seed_of(parameter)},
-                           config);
-    keep_unless_finite(weights_[i], updated.parameter);
-    CAUSEWAY_CHECK(updated.state.size() == kept.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
-                   kept.size(), parameter.name, updated.state.size());
-    for (size_t j = 0; j < kept.size(); ++j) keep_unless_finite(kept[j], updated.state[j]);
+  std::vector<ParameterUpdate> updates;
+  for (size_t k = 0; k < trained_.size(); ++k) {
+    const Parameter& parameter = model_.parameters()[trained_[k]];
+    const double factor =
+        config.rate_factor(parameter.name) * (optimizer_.rate_factor ? optimizer_.rate_factor(parameter, config) : 1);
+    updates.push_back({parameter, clipped(gradients[k]), kept_of(trained_[k]), factor == 1 ? rate : rate * factor, step,
+                       config.decay_of(parameter.name, parameter.decays), seed_of(parameter)});
   }
+  optimizer_.update_each(updates, config, [&](size_t k, const UpdatedParameter& updated) {
+    Tensor& weight = weights_[trained_[k]];
+    const ParameterUpdate& of = updates[k];
+    keep_unless_finite(weight, updated.parameter);
+    CAUSEWAY_CHECK(updated.state.size() == of.state.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
+                   of.state.size(), of.parameter.name, updated.state.size());
+    std::vector<Tensor> kept = of.state;
+    for (size_t j = 0; j < kept.size(); ++j) keep_unless_finite(kept[j], updated.state[j]);
+  });
   return {loss, norm, cast(finite, DType::kF32)};
 }
 
