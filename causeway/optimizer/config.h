@@ -32,7 +32,7 @@ struct OptimizerConfig {
   GradientClip gradient_clip_by = GradientClip::kNorm;
   // Of an exponential average of the weights, which is then what is evaluated and saved; 0: no average.
   double average_decay = 0;
-  std::vector<ParameterGroup> groups;  // parameters of which something else holds
+  std::vector<ParameterGroup> groups = {};  // parameters of which something else holds
   // Of the keys that it adds, by name; what is not here has the key's default.
   std::map<std::string, OptimizerValue> own;
 
