@@ -122,6 +122,8 @@ void print_flops(const FlopCount& flops, double tokens) {
       "counted with the density of its mask: {})\n",
       flops.at_most ? "at most " : "", flops.total() / tokens, flops.forward / tokens, flops.backward / tokens,
       density_text(flops));
+  if (flops.optimizer > 0)
+    output("The optimizer's GEMMs take {:.4g} of as many beside these.\n", flops.optimizer / flops.total());
 }
 
 // What the step costs, as an object of figures; of its kernels only their number.
@@ -140,6 +142,7 @@ nlohmann::ordered_json figures_of(const Recipe& recipe, const StepCost& cost, in
                                  {"device_memory_bytes", nullptr},
                                  {"flops_per_token", cost.flops.total() / tokens},
                                  {"forward_flops_per_token", cost.flops.forward / tokens},
+                                 {"optimizer_flops_per_token", cost.flops.optimizer / tokens},
                                  {"attention_density", cost.flops.density()},
                                  {"attention_density_is_at_most", cost.flops.at_most},
                                  {"kernels", program.sources().size()},

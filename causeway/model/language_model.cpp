@@ -153,6 +153,7 @@ Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, 
   const bool input_first = layout == MatrixLayout::kInputFirst;
   const std::vector<ParameterDim> dims = input_first ? std::vector{in, out} : std::vector{out, in};
   Matrix matrix{.name = name, .weight = declare(name + ".weight", dims, initial, weights), .input_first = input_first};
+  parameters_.back().input_first = input_first;
   const AdapterConfig& adapter = weights.adapter;
   const std::vector<std::string> patterns = target_patterns(adapter.targets);
   if (adapter.is_used() && std::ranges::any_of(patterns, [&](const auto& one) { return matches_target(one, name); })) {

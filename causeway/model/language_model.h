@@ -51,7 +51,8 @@ struct Parameter {
   bool only_multiplied = false;  // a matrix of GEMMs alone: no embedding, tied or not, no norm and no bias
   // Otherwise it is frozen: no gradient is computed of it, and the optimizer keeps nothing of it.
   bool is_trained = true;
-  bool is_adapter = false;  // a part of an adapter: no weight of the model that it belongs to
+  bool input_first = false;  // a matrix of GEMMs that lies as [in, out]; others are [out, in]
+  bool is_adapter = false;   // a part of an adapter: no weight of the model that it belongs to
 };
 
 // What one forward pass is given beside the tokens.

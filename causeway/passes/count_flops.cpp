@@ -7,6 +7,7 @@
 #include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/attended_pairs.h"
+#include "causeway/passes/optimizer_scope.h"
 
 namespace causeway::passes {
 namespace {
@@ -62,6 +63,10 @@ class FlopCounter {
   }
 
   void add(const Node& node, bool backward, double flops) {
+    if (is_of_optimizer(node)) {
+      result_.optimizer += flops;
+      return;
+    }
     (backward ? result_.backward : result_.forward) += flops;
     result_.by_operand[node.attributes.tf32 ? "tf32" : operand_name(graph_.dtype(node.inputs[0]))] += flops;
   }
@@ -91,7 +96,8 @@ class FlopCounter {
 
 FlopCount FlopCount::scaled(double times) const {
   FlopCount result = *this;
-  for (double* figure : {&result.forward, &result.backward, &result.attended_pairs, &result.attention_pairs})
+  for (double* figure :
+       {&result.forward, &result.backward, &result.attended_pairs, &result.attention_pairs, &result.optimizer})
     *figure *= times;
   for (auto& [operand, flops] : result.by_operand) flops *= times;
   return result;

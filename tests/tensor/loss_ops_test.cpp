@@ -162,7 +162,7 @@ TEST(OptimizerOps, AdamWAgainstDouble) {
 }
 
 TEST(OptimizerOps, SgdAndClipping) {
-  const SgdUpdate update = sgd_update(vector_of({1, 2}), vector_of({0.5, -0.5}), vector_of({1, 1}), 0.1, 0.9, 0.01);
+  const SgdUpdate update = sgd_update(vector_of({1, 2}), vector_of({0.5, -0.5}), vector_of({1, 1}), 0.1, {0.9, 0.01});
   expect_tensor(update.momentum, {2}, {0.9 + 0.51, 0.9 - 0.48});
   expect_tensor(update.parameter, {2}, {1 - 0.141, 2 - 0.042});
   const std::vector<Tensor> gradients = {vector_of({3, 0}), vector_of({0, 4, 0}), vector_of({12})};

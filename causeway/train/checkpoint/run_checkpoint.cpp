@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/device/offline/offline_device.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
+#include "causeway/optimizer/optimizer.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/halves.h"
 #include "causeway/train/initial_weights.h"
@@ -119,16 +121,63 @@ std::vector<double> weights_of(const Recipe& recipe) {
 
 // What one optimizer keeps is of no use to another.
 void require_same_optimizer(const CheckpointReader& checkpoint, const RunParts& run) {
-  const std::string &was = checkpoint.state().optimizer, &is = run.recipe.optimizer.kind;
+  const std::string &was = checkpoint.state().optimizer, &is = run.recipe.optimizer.name;
   if (was != is)
     throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("optimizer.kind is {} in the checkpoint and {} in this run, which has no use for the other "
+                fmt::format("optimizer.name is {} in the checkpoint and {} in this run, which has no use for the other "
                             "one's state",
                             was, is),
                 checkpoint.directory().string(),
-                fmt::format("Resume with optimizer.kind={}, or begin a new run with the checkpoint's weights: causeway "
+                fmt::format("Resume with optimizer.name={}, or begin a new run with the checkpoint's weights: causeway "
                             "export writes them for model.from.",
                             was));
+  const OptimizerConfig before = checkpoint_recipe(checkpoint).optimizer;
+  for (const Parameter& parameter : run.model.parameters()) {
+    const bool was_frozen = before.is_frozen(parameter.name);
+    if (parameter.is_adapter || was_frozen == run.recipe.optimizer.is_frozen(parameter.name)) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} is {} in the checkpoint and {} in this run", parameter.name,
+                            was_frozen ? "frozen" : "trained", was_frozen ? "trained" : "frozen"),
+                checkpoint.directory().string(),
+                "Resume with the same optimizer.groups, or begin a new run with the checkpoint's weights: causeway "
+                "export writes them for model.from.");
+  }
+  // Keys that say what is kept, and in which types.
+  const auto differ = [&](const OptimizerConfig& other) {
+    const auto kept = [&](const Parameter& parameter, const OptimizerConfig& config) {
+      std::vector<std::tuple<std::string, DType, Shape>> all;
+      for (const OptimizerState& one : find_optimizer(is).state_of(parameter, config))
+        all.emplace_back(one.name, one.dtype, one.shape(parameter));
+      return all;
+    };
+    return std::ranges::any_of(run.model.parameters(), [&](const Parameter& parameter) {
+      return parameter.is_trained && kept(parameter, other) != kept(parameter, run.recipe.optimizer);
+    });
+  };
+  if (!differ(before)) return;
+  const auto refuse = [&](const std::string& key, const OptimizerValue& then, const OptimizerValue& now) {
+    const auto text = [](const OptimizerValue& of) {
+      return std::visit([](const auto& one) { return fmt::format("{}", one); }, of);
+    };
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("optimizer.{} is {} in the checkpoint and {} in this run, which keeps something else of "
+                            "the parameters",
+                            key, text(then), text(now)),
+                checkpoint.directory().string(),
+                fmt::format("Resume with optimizer.{}={}, or begin a new run with the checkpoint's weights: causeway "
+                            "export writes them for model.from.",
+                            key, text(then)));
+  };
+  const double now = run.recipe.optimizer.average_decay;
+  if ((before.average_decay > 0) != (now > 0)) refuse("average_decay", before.average_decay, now);
+  for (const auto& [key, value] : run.recipe.optimizer.own) {
+    const auto then = before.own.find(key);
+    if (then == before.own.end()) continue;
+    OptimizerConfig with_one = run.recipe.optimizer;
+    with_one.own[key] = then->second;
+    if (with_one == run.recipe.optimizer || !differ(with_one)) continue;
+    refuse(key, with_one.own[key], value);
+  }
 }
 
 // The position in the data counts samples, whose text follows from the dataset, the seed and the sequence length.
@@ -188,7 +237,7 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
   CheckpointState state;
   state.step = position.step;
   state.model = shape_of(run.model);
-  state.optimizer = run.recipe.optimizer.kind;
+  state.optimizer = run.recipe.optimizer.name;
   if (run.dataset.tokenizer_identity()) state.tokenizer_fingerprint = run.dataset.tokenizer_identity()->fingerprint;
   state.rng_seed = static_cast<uint64_t>(run.recipe.train.seed);
   state.rng_step = static_cast<uint64_t>(position.step);
@@ -217,6 +266,18 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
 std::filesystem::path save_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options) {
   const Ranks ranks(run.step.context());
   return checkpoint_of_run(run, position, options, ranks).commit();
+}
+
+int64_t checkpoint_bytes(const Recipe& recipe) {
+  const auto device = std::make_shared<OfflineDevice>(Target());
+  const ContextScope scope(std::make_shared<Context>(device));
+  int64_t bytes = 0;
+  const auto model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), new_weights(recipe));
+  for (const Parameter& parameter : model->parameters()) {
+    if (is_saved(*model, parameter)) bytes += parameter.tensor.local_bytes();
+    if (parameter.is_trained) bytes += find_optimizer(recipe.optimizer.name).state_bytes(parameter, recipe.optimizer);
+  }
+  return bytes;
 }
 
 bool run_state_is_finite(const RunParts& run) {

@@ -53,6 +53,9 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
 // the run (RunLock).
 std::filesystem::path save_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options);
 
+// Of the tensors of a checkpoint: weights and what the optimizer keeps, of the whole model.
+int64_t checkpoint_bytes(const Recipe& recipe);
+
 // Whether every value of the weights and of the optimizer's state is a finite number.
 bool run_state_is_finite(const RunParts& run);
 

@@ -72,24 +72,12 @@ std::string axes_text(const Mesh& mesh) {
   return text;
 }
 
-// What a checkpoint takes on disk, up to headers and manifest.
-int64_t checkpoint_bytes(const RunParts& run) {
-  int64_t elements = parameter_count(run.recipe.model);
-  if (run.model.adapter().is_used()) {
-    elements = 0;
-    for (const Parameter& parameter : run.model.parameters())
-      if (parameter.is_adapter) elements += element_count(parameter.tensor.shape()).constant();
-  }
-  return elements * static_cast<int64_t>(sizeof(float)) +
-         find_optimizer(run.recipe.optimizer.kind).least_state_bytes(elements);
-}
-
 void announce_checkpoints(const RunParts& run, const RunSaver& saver) {
-  notice("checkpoints: {}; {} each, in {}\n", saver.describe_schedule(), format_bytes(checkpoint_bytes(run)),
+  notice("checkpoints: {}; {} each, in {}\n", saver.describe_schedule(), format_bytes(checkpoint_bytes(run.recipe)),
          run.recipe.run_directory);
   std::error_code code;
   const std::filesystem::space_info space = std::filesystem::space(run.recipe.run_directory, code);
-  if (!code && space.available < static_cast<uint64_t>(checkpoint_bytes(run)))
+  if (!code && space.available < static_cast<uint64_t>(checkpoint_bytes(run.recipe)))
     notice("warning: its disk has only {} free\n", format_bytes(space.available));
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "causeway/base/error.h"
@@ -23,6 +24,7 @@
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/train/checkpoint/checkpoint.h"
+#include "causeway/train/recipe/parameter_groups.h"
 
 namespace causeway::train {
 namespace {
@@ -196,27 +198,84 @@ Field family_field(const SharedModelKey& entry, ModelConfig& config) {
       stored);
 }
 
-// What all optimizers take, and what some add. As with a model's family, the value of a key that another optimizer adds
-// stands in the configuration too until that is resolved.
+constexpr char kParameterGroups[] = "optimizer.groups";
+
+Field group_list(std::vector<ParameterGroup>& groups) {
+  return {
+      kParameterGroups,
+      "parameters by name: [{pattern: NAME*, learning_rate: or learning_rate_factor:, weight_decay:, frozen:}, ...]",
+      "a list of groups",
+      [&groups](const std::string& text) {
+        groups = parse_parameter_groups(text);
+        return true;
+      },
+      [&groups] { return print_parameter_groups(groups); }};
+}
+
+std::string text_of(const OptimizerValue& value) {
+  return std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
+}
+
+// "(adamw, lion; lion's default is 0.99)".
+std::string owners_text(const SharedOptimizerKey& entry) {
+  std::string others;
+  for (const std::string& optimizer : entry.optimizers)
+    if (const OptimizerValue& own = entry.default_of(optimizer); own != entry.key.default_value)
+      others += fmt::format("{} {}: {}", others.empty() ? ";" : ",", optimizer, text_of(own));
+  return fmt::format("({}{})", fmt::join(entry.optimizers, ", "), others);
+}
+
+// A key that some optimizers add. What is given stands in the configuration whichever optimizer it is of until that is
+// resolved; what is not has the chosen one's default.
+Field optimizer_field(const SharedOptimizerKey& entry, OptimizerConfig& config) {
+  const auto held = std::make_shared<OptimizerValue>(entry.key.default_value);  // that the field's functions refer to
+  const std::string meaning = fmt::format("{} {}", entry.key.meaning, owners_text(entry));
+  Field one = std::visit([&](auto& value) { return field("optimizer." + entry.key.name, value, meaning); }, *held);
+  if (const std::vector<std::string>& choices = entry.key.choices; !choices.empty())
+    one = choice(
+        one.key, meaning, choices, NameOf::kOther,
+        [held, choices](const std::string& text) {
+          *held = text;
+          return std::ranges::find(choices, text) != choices.end();
+        },
+        [held] { return std::string_view(std::get<std::string>(*held)); });
+  one.set = [held, &config, name = entry.key.name, set = one.set](const std::string& text) {
+    if (!set(text)) return false;
+    config.own[name] = *held;
+    return true;
+  };
+  one.get = [held, &config, entry, get = one.get] {
+    const auto given = config.own.find(entry.key.name);
+    *held = given == config.own.end() ? entry.default_of(config.name) : given->second;
+    return get();
+  };
+  return one;
+}
+
+// What all optimizers take, and what some add.
 std::vector<Field> optimizer_fields(OptimizerConfig& config) {
   const std::vector<std::string> names = optimizer_names();
   std::vector<Field> all = {
-      {"optimizer.kind", fmt::format("the optimizer: {}", list_names(names, "or")), "the name of an optimizer",
+      {"optimizer.name", fmt::format("the optimizer: {}", list_names(names, "or")), "the name of an optimizer",
        [&config](const std::string& text) {
-         config.kind = find_optimizer(text).name;
+         config.name = find_optimizer(text).name;
          return true;
        },
-       [&config] { return config.kind; }, names},
+       [&config] { return config.name; }, names},
       field("optimizer.learning_rate", config.learning_rate, "peak learning rate")};
-  for (const SharedOptimizerKey& entry : shared_optimizer_keys()) {
-    OptimizerValue& stored = config.own.try_emplace(entry.key.name, entry.key.default_value).first->second;
-    const std::string meaning = fmt::format("{} ({})", entry.key.meaning, fmt::join(entry.optimizers, ", "));
-    all.push_back(
-        std::visit([&](auto& value) { return field("optimizer." + entry.key.name, value, meaning); }, stored));
-  }
-  all.push_back(
-      field("optimizer.weight_decay", config.weight_decay, "decoupled decay of matrices (norms and biases: none)"));
-  all.push_back(field("optimizer.gradient_clip", config.gradient_clip, "largest global gradient norm; 0: no clipping"));
+  for (const SharedOptimizerKey& entry : shared_optimizer_keys()) all.push_back(optimizer_field(entry, config));
+  const std::vector<Field> rest = {
+      field("optimizer.weight_decay", config.weight_decay,
+            "decay of matrices (norms and biases: none), decoupled from the gradient but for sgd"),
+      field("optimizer.cautious_decay", config.cautious_decay,
+            "no decay of an element that the step moves the other way"),
+      field("optimizer.gradient_clip", config.gradient_clip, "bound of gradients; 0: no clipping"),
+      choice("optimizer.gradient_clip_by", config.gradient_clip_by,
+             "norm or value: the bound is of all gradients' norm, or of each element"),
+      field("optimizer.average_decay", config.average_decay,
+            "of an exponential average of the weights, which is evaluated, saved and exported; 0: no average"),
+      group_list(config.groups)};
+  all.insert(all.end(), rest.begin(), rest.end());
   return all;
 }
 
@@ -359,8 +418,13 @@ std::vector<std::string> aliases_of(const std::string& key) {
   return aliases;
 }
 
-// The key that is called so: the one that this is an alias of, or else itself.
+// Keys by names that they had before: recipes that runs saved have them.
+constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {{"optimizer.kind", "optimizer.name"}};
+
+// The key that is called so: the one that this is an alias or a former name of, or else itself.
 std::string key_of_name(const std::string& name) {
+  for (const auto& [former, key] : kFormerNames)
+    if (name == former) return std::string(key);
   for (const ConfigJsonName& entry : config_json_names())
     if (name == fmt::format("{}{}", kModelSection, entry.name)) return fmt::format("{}{}", kModelSection, entry.key);
   return name;
@@ -387,7 +451,7 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
     for (const auto& entry : node) flatten(entry.second, join(prefix, entry.first.as<std::string>()), where, values);
     return;
   }
-  if (node.IsSequence() && prefix == kDataSources) {
+  if (node.IsSequence() && (prefix == kDataSources || prefix == kParameterGroups)) {
     values.emplace_back(prefix, data_sources_text(node));
     return;
   }

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -180,6 +181,12 @@ class TrainingStep {
   std::vector<Tensor> accumulate(const MainArguments& arguments);
   std::vector<Tensor> apply(const Tensor& hyper);
   Tensor loss(const MainArguments& arguments) const;
+  // In a trace: until leave_gradient_point() weights are those at which the optimizer takes gradients. Gives the
+  // weights themselves; nothing where these are the same.
+  std::vector<Tensor> enter_gradient_point(const Tensor& hyper);
+  void leave_gradient_point(const std::vector<Tensor>& weights);
+  std::vector<Tensor> kept_of(size_t parameter) const;
+  int64_t seed_of(const Parameter& parameter) const;
   // Clips and applies the gradients; returns the loss and the gradient norm, of all stages, and whether all is finite
   // (1 or 0).
   std::vector<Tensor> update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper);
@@ -202,8 +209,9 @@ class TrainingStep {
   int64_t reserved_bytes();
   int64_t frozen_bytes_aside() const;
   int64_t weight_bytes() const;
-  // Of what the main step reads beside weights and the batch: sums of gradients, or what the optimizer keeps.
-  int64_t bytes_of_state_in_main() const { return accumulates() ? gradient_sum_bytes() : state_bytes(); }
+  // Of what the main step reads beside weights and the batch: what the optimizer keeps; or sums of gradients, and that
+  // of which it takes the weights at which gradients are taken.
+  int64_t bytes_of_state_in_main() const;
 
   LanguageModel& model_;
   const Recipe& recipe_;
@@ -216,6 +224,7 @@ class TrainingStep {
   // 1 from a step on that was not finite: nothing is updated any more. Undefined where steps do not run ahead.
   Tensor frozen_;
   std::vector<StateTensor> state_;
+  std::set<size_t> read_at_gradient_point_;  // of state_; known once the main step is traced
   SequenceOrder order_;
   // Arguments, rewritten in place for each call.
   std::vector<Arguments> arguments_;  // of the micro-batches that the main step is of
