@@ -30,7 +30,7 @@ struct OptimizerConfig {
   bool cautious_decay = false;  // no decay where it is against the step
   double gradient_clip = 1.0;   // 0: no clipping
   GradientClip gradient_clip_by = GradientClip::kNorm;
-  std::vector<ParameterGroup> groups;  // parameters of which something else holds
+  std::vector<ParameterGroup> groups = {};  // parameters of which something else holds
   // Of the keys that it adds, by name; what is not here has the key's default.
   std::map<std::string, OptimizerValue> own;
 
