@@ -267,8 +267,7 @@ std::vector<Field> optimizer_fields(OptimizerConfig& config) {
   const std::vector<Field> rest = {
       field("optimizer.weight_decay", config.weight_decay,
             "decay of matrices (norms and biases: none), decoupled from the gradient but for sgd"),
-      field("optimizer.cautious_decay", config.cautious_decay,
-            "no decay of an element that the step moves the other way"),
+      field("optimizer.cautious_decay", config.cautious_decay, "no decay of elements that the step moves away from 0"),
       field("optimizer.gradient_clip", config.gradient_clip, "bound of gradients; 0: no clipping"),
       choice("optimizer.gradient_clip_by", config.gradient_clip_by,
              "norm or value: the bound is of all gradients' norm, or of each element"),
