@@ -54,6 +54,7 @@ ChatTemplate ChatTemplate::parse(std::string_view text, std::string where) {
   if (const size_t invalid = first_invalid_byte(text); invalid < text.size())
     throw Error(ErrorKind::kInvalidArgument, fmt::format("the chat template is not UTF-8 at byte {}", invalid), where);
   std::unique_ptr<ChatTemplateProgram> program = parse_template(text, std::move(where));
+  program->text = text;
   resolve_names(*program);
   return ChatTemplate(std::move(program));
 }
@@ -69,6 +70,8 @@ RenderedChat ChatTemplate::render(const ChatInput& input) const {
 }
 
 bool ChatTemplate::has_generation_marks() const { return program_->has_generation_marks; }
+
+const std::string& ChatTemplate::text() const { return program_->text; }
 
 const std::string& ChatTemplate::where() const { return program_->where; }
 

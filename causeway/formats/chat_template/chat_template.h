@@ -79,6 +79,7 @@ class ChatTemplate {
   // Whether the template has {% generation %}.
   bool has_generation_marks() const;
 
+  const std::string& text() const;  // the template itself
   const std::string& where() const;
 
  private:
