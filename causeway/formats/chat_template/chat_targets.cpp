@@ -115,11 +115,16 @@ class TargetFinder {
     std::vector<const ChatSpan*> turn;
     for (size_t i = 0; i < chat_.spans.size(); ++i)
       if (turn_of(i) == message && !chat_.spans[i].in_generation_prompt) turn.push_back(&chat_.spans[i]);
+    // A template may keep a message and write it while it is at work on a later one.
+    const auto is_own = [&](const ChatSpan& span) { return span.message == message && span.field != "role"; };
+    if (std::ranges::none_of(turn, [&](const ChatSpan* span) { return is_own(*span); }))
+      for (const ChatSpan& span : chat_.spans)
+        if (is_own(span)) turn.push_back(&span);
     std::string head;
     std::optional<size_t> role_end;
     bool has_content = false;
     for (const ChatSpan* span : turn) {
-      has_content = span->message == message && span->field != "role";
+      has_content = is_own(*span);
       if (has_content) break;
       head += chat_.text.substr(span->begin, span->end - span->begin);
       if (span->message == message) role_end = head.size();
@@ -127,7 +132,8 @@ class TargetFinder {
     size_t skipped = header_end(head, prompt, role_end, has_content);
     for (const ChatSpan* span : turn) {
       const size_t here = std::min(skipped, span->end - span->begin);
-      add(*span, here, message);
+      // What another message says is not the answer's, wherever it stands.
+      if (span->message < 0 || span->message == message) add(*span, here, message);
       skipped -= here;
     }
   }

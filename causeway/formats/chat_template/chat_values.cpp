@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<const char*, 3> kReasoningKeys = {"reasoning_content", "thinking", "reasoning"};
 
 JinjaValue value_of_message(const nlohmann::ordered_json& message, int32_t index, FieldNames& fields) {
-  const TextMark own{.message = index, .turn = index};
+  const TextMark own{.message = index};
   const auto mark_of = [&](const std::string& key) {
     TextMark mark = own;
     mark.field = fields.number(key);
