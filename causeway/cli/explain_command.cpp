@@ -171,8 +171,10 @@ void print_pipeline(const Recipe& recipe, int64_t stage) {
 // What one more token of each sequence costs, half a longest sequence behind its beginning.
 void explain_generation(const ExplainCommandOptions& options, const Recipe& recipe,
                         const std::shared_ptr<Context>& context) {
+  NewWeights weights = new_weights(recipe, options.time ? std::optional<uint64_t>(1) : std::nullopt);
+  weights.storage = WeightStorage::kElements;
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, options.time ? std::optional<uint64_t>(1) : std::nullopt);
+      LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
   const int64_t length = std::max<int64_t>(recipe.model.max_sequence_length / 2, 1);
   CachedForward forward(*model, pipeline_options(recipe), options.generate, length, recipe.model.vocabulary_size,
                         std::make_shared<CastTensors>());
@@ -217,7 +219,8 @@ void run_explain(const ExplainCommandOptions& options) {
                 "Leave out --generate, or set the mesh's axes to 1.");
   if (options.generate > 0) return explain_generation(options, recipe, context);
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, own_part(recipe), seed, weight_storage(recipe));
+      LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe, seed));
+  model->require_targets();
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
   trace.with_text = options.passes;
@@ -248,6 +251,7 @@ void run_explain(const ExplainCommandOptions& options) {
   print_pipeline(recipe, options.stage);
   output("parameters: {} ({})\n", parameter_count(recipe.model),
          format_count(static_cast<double>(parameter_count(recipe.model))));
+  if (const std::string adapters = describe_adapters(*model); !adapters.empty()) output("adapters: {}\n", adapters);
   output("recomputation: {}{}\n\npasses\n", recomputation_text(step.recomputation(), recipe),
          !recipe.train.recompute ? ", chosen by auto" : "");
   for (const PassRecord& record : trace.records) {

@@ -43,6 +43,7 @@ struct ShardMetadata {
   // Not known of ids that somebody else's program made. Of text that was prepared before it was recorded, nothing
   // stands before each document.
   std::optional<DocumentTokens> documents = std::nullopt;
+  bool holds_pairs = false;  // as of a dataset
 };
 
 struct ShardEntry {
@@ -80,6 +81,8 @@ struct DatasetManifest {
   std::map<std::string, SplitEntry> splits;  // "train", "validation"
   std::optional<DocumentTokens> documents = std::nullopt;
   std::optional<TargetsRecord> targets = std::nullopt;  // nothing where all tokens are
+  // Documents are preference pairs: the completion that was chosen with its prompt, then the rejected one.
+  bool holds_pairs = false;
 };
 
 constexpr std::string_view kManifestFileName = "dataset.json";

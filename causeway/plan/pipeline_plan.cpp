@@ -56,7 +56,7 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
   const auto context = std::make_shared<Context>(device, options);
   const ContextScope scope(context);
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, part, std::nullopt, train::weight_storage(recipe));
+      LanguageModel::create(recipe.model, part, train::new_weights(recipe));
   const TrainingStep step(*model, recipe, place);
   TracedStage traced;
   traced.memory.exact = true;

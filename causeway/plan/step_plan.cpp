@@ -44,7 +44,7 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe));
+      LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), train::new_weights(recipe));
   const TrainingStep step(*model, recipe);
   TracedStep traced;
   for (const Parameter& parameter : model->parameters()) traced.weights += parameter.tensor.local_bytes();
@@ -212,7 +212,7 @@ int64_t checkpoint_bytes(const Recipe& recipe, const Machine& machine) {
   const ContextScope scope(std::make_shared<Context>(device));
   const Optimizer& optimizer = find_optimizer(recipe.optimizer.kind);
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe));
+      LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), train::new_weights(recipe));
   int64_t bytes = 0;
   for (const Parameter& parameter : model->parameters())
     bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter);

@@ -26,6 +26,13 @@ void require_same_run(const Ranks& ranks, const Recipe& recipe, const std::strin
   ranks.require_equal(keys, "another recipe", "Give every process the same recipe and the same key=value arguments.");
 }
 
+// Adapters of random weights would be of no use without them.
+void require_base(const Recipe& recipe) {
+  if (recipe.adapter.is_used() && recipe.model_from.empty())
+    throw Error(ErrorKind::kInvalidArgument, "trains adapters of a model, and no model is named", "lora.rank",
+                "Name its directory with model.from.");
+}
+
 // How many steps epochs are is counted with one size of batches.
 void require_batches_of_epochs(const Recipe& recipe, const Recipe& checkpoint) {
   const int64_t before = checkpoint.train.batch_size, now = recipe.train.batch_size;
@@ -85,6 +92,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainOptions& options, Star
 
 void TrainingRun::open_data() {
   ranks_.together([&] {
+    require_base(recipe_);
     data_.emplace(open_training_data(recipe_));
     resolve_steps(recipe_, *data_);
   });
@@ -118,21 +126,23 @@ void TrainingRun::own_directory() {
   lock_.emplace(directory);
 }
 
-// A run that goes on (`resumes`) has the weights of its checkpoint.
+// A run that goes on (`resumes`) has the weights of its checkpoint, in which those of adapters alone are.
 void TrainingRun::make_model(bool resumes) {
   const bool begins_with_weights = !recipe_.model_from.empty() && !resumes;
   ranks_.together([&] {
     require_memory_for_weights(Context::current()->device(), recipe_);
     std::optional<uint64_t> seed;
     if (!begins_with_weights && !resumes) seed = static_cast<uint64_t>(recipe_.train.seed);
-    model_ = LanguageModel::create(recipe_.model, own_part(recipe_), seed, weight_storage(recipe_));
+    model_ = LanguageModel::create(recipe_.model, own_part(recipe_), new_weights(recipe_, seed));
+    model_->require_targets();
   });
-  if (begins_with_weights) {
+  if (begins_with_weights)
     ranks_.together([&] { tokenizer_note_ = compare_with_tokenizer_of_model(recipe_, data_->dataset); });
-    load_initial_weights(ranks_, recipe_, *model_);
-  }
+  std::string base;
+  if (begins_with_weights || recipe_.adapter.is_used()) base = load_initial_weights(ranks_, recipe_, *model_);
+  if (recipe_.adapter.is_used() && !resumes) load_initial_adapters(ranks_, recipe_, base, *model_);
   ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });
-  parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_});
+  parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_, base});
 }
 
 void TrainingRun::compile() {

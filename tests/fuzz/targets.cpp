@@ -35,6 +35,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/model/config.h"
+#include "causeway/model/peft_adapter.h"
 #include "causeway/plan/machines.h"
 #include "causeway/plan/published_points.h"
 #include "causeway/train/checkpoint/checkpoint_manifest.h"
@@ -212,6 +213,13 @@ bool model_config(std::string_view input) {
   require(parameter_count(config) > 0, "a model without parameters");
   require(again([&] { return from_hugging_face(to_hugging_face(config)); }) == config,
           "a configuration changed on its way");
+  return true;
+}
+
+bool adapter_config(std::string_view input) {
+  const AdapterConfig adapter = from_peft(parse_json(input, {.where = "adapter_config.json"}));
+  require(adapter.is_used() && adapter.scale() > 0, "an adapter that does nothing");
+  require(again([&] { return from_peft(to_peft(adapter)); }) == adapter, "a configuration changed on its way");
   return true;
 }
 
@@ -461,6 +469,7 @@ constexpr FuzzTarget kTargets[] = {
     {"dataset_manifest", &run<dataset_manifest>},
     {"mds", &run<mds>},
     {"model_config", &run<model_config>},
+    {"adapter_config", &run<adapter_config>},
     {"tokenizer", &run<tokenizer>},
     {"tokenizer_json", &run<tokenizer_json>},
     {"tokenizer_settings", &run<tokenizer_settings>},

@@ -11,6 +11,7 @@
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/halves.h"
+#include "causeway/train/initial_weights.h"
 #include "causeway/train/ranks.h"
 
 namespace causeway::train {
@@ -55,10 +56,41 @@ void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor&
                   [copied](uint64_t offset, std::span<std::byte> bytes) { join_halves(copied, offset, bytes); });
 }
 
+// What is frozen may be stored in a narrower type than it is to have.
 void read_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor) {
-  std::vector<std::byte> bytes(byte_size(tensor));
+  const DType stored = checkpoint.tensor(name).dtype, held = tensor.dtype();
+  std::vector<std::byte> bytes(byte_size(tensor) / size_bytes(held) * size_bytes(stored));
   checkpoint.read_box(name, own_box(tensor), bytes);
+  if (stored != held) {
+    std::vector<std::byte> converted(byte_size(tensor));
+    for (size_t i = 0; i < converted.size() / size_bytes(held); ++i)
+      write_element(held, converted.data(), i, read_element(stored, bytes.data(), i));
+    bytes = std::move(converted);
+  }
   tensor.write_bytes(bytes);
+}
+
+// Of adapters' base nothing is written.
+bool is_saved(const LanguageModel& model, const Parameter& parameter) {
+  return parameter.is_adapter || !model.adapter().is_used();
+}
+
+constexpr char kBase[] = "base";
+
+// Other adapters, or those of another model, compute something else.
+void require_same_adapters(const CheckpointReader& checkpoint, const RunParts& run) {
+  const Recipe before = checkpoint_recipe(checkpoint);
+  for (const RecipeDifference& difference : recipe_differences(before, run.recipe))
+    if (difference.key.starts_with("lora.") && difference.key != "lora.dropout" && difference.key != "lora.from")
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("{} is {} in the checkpoint and {} in this run, whose adapters are others",
+                              difference.key, difference.was, difference.is),
+                  checkpoint.directory().string(), "Resume with the same value, or start a new run with another name.");
+  if (!run.model.adapter().is_used() || checkpoint_base(checkpoint) == run.base) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("the checkpoint's adapters were trained on another base model ({}) than that of {} ({})",
+                          checkpoint_base(checkpoint), run.recipe.model_from, run.base),
+              checkpoint.directory().string(), "Give with model.from the model that they were trained on.");
 }
 
 bool is_finite(const Tensor& tensor) {
@@ -145,7 +177,7 @@ std::vector<Tensor> tensors_to_write(const RunParts& run) {
   };
   auto kept = run.step.optimizer_state().begin();
   for (size_t i = 0; i < run.model.parameters().size(); ++i) {
-    add(run.model.parameters()[i].tensor);
+    if (is_saved(run.model, run.model.parameters()[i])) add(run.model.parameters()[i].tensor);
     for (; kept != run.step.optimizer_state().end() && kept->parameter == i; ++kept) add(kept->tensor);
   }
   return tensors;
@@ -169,12 +201,14 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
   state.trainer = {{"skipped_steps", position.skipped_steps},
                    {"recipe", recipe_text(run.recipe)},
                    {"device", run.step.context().device().name()}};
+  if (run.model.adapter().is_used()) state.trainer[kBase] = run.base;
   CheckpointWriter writer(run.recipe.run_directory, state, options, &ranks);
   writer.attach("config.json", to_hugging_face(run.model.config()).dump(2) + "\n");
   if (run.tokenizer != nullptr)
     for (auto& [name, content] : run.tokenizer->files()) writer.attach(name, std::move(content));
   for (const Parameter& parameter : run.model.parameters())
-    if (!parameter.is_copy) add_tensor(writer, parameter.name, parameter.tensor, snapshot);
+    if (!parameter.is_copy && is_saved(run.model, parameter))
+      add_tensor(writer, parameter.name, parameter.tensor, snapshot);
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
     if (!tensor.is_copy) add_tensor(writer, tensor.name, tensor.tensor, snapshot);
   return writer;
@@ -196,8 +230,10 @@ bool run_state_is_finite(const RunParts& run) {
 RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run) {
   checkpoint.require_model(shape_of(run.model));
   require_same_optimizer(checkpoint, run);
+  require_same_adapters(checkpoint, run);
   std::vector<NamedTensorSpec> specs;
-  for (const Parameter& parameter : run.model.parameters()) specs.push_back(spec_of(parameter.name, parameter.tensor));
+  for (const Parameter& parameter : run.model.parameters())
+    if (is_saved(run.model, parameter)) specs.push_back(spec_of(parameter.name, parameter.tensor));
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
     specs.push_back(spec_of(tensor.name, tensor.tensor));
   checkpoint.require_tensors(specs, run.model.part().is_whole());
@@ -210,7 +246,8 @@ RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run)
   position.tokens =
       state.data.value("tokens_consumed", static_cast<int64_t>(position.data_cursor) * run.recipe.data.sequence_length);
   position.skipped_steps = state.trainer.value("skipped_steps", int64_t{0});
-  for (const Parameter& parameter : run.model.parameters()) read_tensor(checkpoint, parameter.name, parameter.tensor);
+  for (const Parameter& parameter : run.model.parameters())
+    if (is_saved(run.model, parameter)) read_tensor(checkpoint, parameter.name, parameter.tensor);
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
     read_tensor(checkpoint, tensor.name, tensor.tensor);
   return position;
@@ -222,7 +259,24 @@ Recipe checkpoint_recipe(const CheckpointReader& checkpoint) {
 
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model) {
   checkpoint.require_model(shape_of(model));
-  for (const Parameter& parameter : model.parameters()) read_tensor(checkpoint, parameter.name, parameter.tensor);
+  for (const Parameter& parameter : model.parameters())
+    if (is_saved(model, parameter)) read_tensor(checkpoint, parameter.name, parameter.tensor);
+}
+
+std::string checkpoint_base(const CheckpointReader& checkpoint) {
+  return checkpoint.state().trainer.value(kBase, std::string());
+}
+
+std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint,
+                                                     std::optional<DType> frozen_type) {
+  const Recipe recipe = checkpoint_recipe(checkpoint);
+  NewWeights weights = new_weights(recipe);
+  weights.storage = WeightStorage::kElements;
+  weights.frozen_type = frozen_type.value_or(weights.frozen_type);
+  std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
+  if (recipe.adapter.is_used()) load_base_weights(recipe, checkpoint_base(checkpoint), *model);
+  restore_weights(checkpoint, *model);
+  return model;
 }
 
 std::unique_ptr<Tokenizer> checkpoint_tokenizer(const CheckpointReader& checkpoint) {

@@ -1,7 +1,8 @@
 // What of a training run goes into a checkpoint, and back.
 //
 // Beside the tensors a checkpoint holds config.json (Hugging Face's) and the tokenizer's files, so that it is all that
-// is needed to use the model: the directory may be moved or copied, and the dataset may be gone.
+// is needed to use the model: the directory may be moved or copied, and the dataset may be gone. Of a run that trains
+// adapters it holds them alone, and the identity of their base.
 //
 // Over a mesh every rank makes the same calls, writes what it holds and reads what it is to hold, whatever mesh the
 // checkpoint was saved on.
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,7 @@ struct RunParts {
   const Tokenizer* tokenizer = nullptr;  // of the dataset, when it carries one
   LanguageModel& model;
   TrainingStep& step;
+  std::string base = {};  // of a run that trains adapters, the identity of their base (base_identity())
 };
 
 // The tensors of which this rank writes its part, in the order in which a step updates them.
@@ -59,6 +62,15 @@ RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run)
 
 // The recipe that a checkpoint was trained with.
 Recipe checkpoint_recipe(const CheckpointReader& checkpoint);
+
+// The model of a checkpoint with its weights, in the current context: of a run that trained adapters its base, which
+// model.from names and the checkpoint does not hold, with the adapters. Throws Error as load_base_weights() does.
+// Matrices that are frozen lie in `frozen_type`; nothing: as in training.
+std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint,
+                                                     std::optional<DType> frozen_type = {});
+
+// The identity of the base that the checkpoint's adapters belong to; empty where it has none.
+std::string checkpoint_base(const CheckpointReader& checkpoint);
 
 // Restores the weights alone, for generation and evaluation.
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model);

@@ -74,7 +74,12 @@ std::string axes_text(const Mesh& mesh) {
 
 // What a checkpoint takes on disk, up to headers and manifest.
 int64_t checkpoint_bytes(const RunParts& run) {
-  const int64_t elements = parameter_count(run.recipe.model);
+  int64_t elements = parameter_count(run.recipe.model);
+  if (run.model.adapter().is_used()) {
+    elements = 0;
+    for (const Parameter& parameter : run.model.parameters())
+      if (parameter.is_adapter) elements += element_count(parameter.tensor.shape()).constant();
+  }
   return elements * static_cast<int64_t>(sizeof(float)) +
          find_optimizer(run.recipe.optimizer.kind).least_state_bytes(elements);
 }
@@ -101,6 +106,8 @@ void announce_model(const RunParts& run, const FlopsUtilization& utilization) {
   notice("{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", run.recipe.name,
          format_count(static_cast<double>(parameter_count(run.recipe.model))),
          format_count(static_cast<double>(run.dataset.token_count())), cost.flops.total() / 1e9);
+  if (const std::string adapters = describe_adapters(run.model); !adapters.empty())
+    notice("adapters: {}; all else stays as it is in {}\n", adapters, run.recipe.model_from);
   const Device& device = run.step.context().device();
   notice("device: {} ({}){}\n", device.name(), device.target().text(),
          run.recipe.device == "auto" ? ", chosen by auto" : "");

@@ -19,6 +19,7 @@
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/model/family.h"
 #include "causeway/model/hugging_face.h"
+#include "causeway/model/peft_adapter.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/train/checkpoint/checkpoint.h"
@@ -172,6 +173,7 @@ Field family_name(std::string& name) {
 }
 
 constexpr char kDataSources[] = "data.sources";
+constexpr char kTargets[] = "lora.targets";
 
 Field source_list(std::vector<DataSource>& sources) {
   return {kDataSources, "several datasets instead of data.path: [{path: DATASET, weight: NUMBER}, ...]",
@@ -216,6 +218,21 @@ std::vector<Field> optimizer_fields(OptimizerConfig& config) {
       field("optimizer.weight_decay", config.weight_decay, "decoupled decay of matrices (norms and biases: none)"));
   all.push_back(field("optimizer.gradient_clip", config.gradient_clip, "largest global gradient norm; 0: no clipping"));
   return all;
+}
+
+std::vector<Field> adapter_fields(Recipe& r) {
+  return {
+      field("lora.rank", r.adapter.rank, "rank of the adapters, which alone are trained; 0: there are none"),
+      field("lora.alpha", r.adapter.alpha,
+            "what adapters add is multiplied by this over the rank (rslora: over its root); 0: twice the rank"),
+      field(kTargets, r.adapter.targets,
+            "matrices that have an adapter, by the ends of their names or with * and ?, between commas; all-linear: "
+            "all of the layers"),
+      field("lora.dropout", r.adapter.dropout, "probability of dropping a value that an adapter is given"),
+      choice("lora.kind", r.adapter.kind, "lora, rslora or dora"),
+      field("lora.from", r.adapter_from,
+            "a directory of PEFT's: its adapter_config.json says what the adapters are, its weights are the first "
+            "ones")};
 }
 
 // As long as there are keys: each has its line.
@@ -266,6 +283,8 @@ std::vector<Field> fields(Recipe& r) {
       field("data.document_mask", r.data.document_mask,
             "attention stays within documents, as it always does with data.packing=documents"),
   };
+  all.insert(all.end(), rest.begin(), rest.end());
+  rest = adapter_fields(r);
   all.insert(all.end(), rest.begin(), rest.end());
   rest = optimizer_fields(r.optimizer);
   all.insert(all.end(), rest.begin(), rest.end());
@@ -370,6 +389,15 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
   }
   if (node.IsSequence() && prefix == kDataSources) {
     values.emplace_back(prefix, data_sources_text(node));
+    return;
+  }
+  if (node.IsSequence() && prefix == kTargets) {
+    std::string targets;
+    for (const YAML::Node& one : node) {
+      if (!one.IsScalar()) refuse_key(where, prefix, "must be a list of names");
+      targets += (targets.empty() ? "" : ",") + one.Scalar();
+    }
+    values.emplace_back(prefix, targets);
     return;
   }
   if (!node.IsScalar()) refuse_key(where, prefix, node.IsNull() ? "has no value" : "must be a single value");
@@ -492,9 +520,25 @@ void check_pipeline(const Recipe& r) {
       fmt::format("Give a multiple of {} micro-batches, or choose another train.pipeline_schedule.", r.mesh.pp));
 }
 
+void check_adapter(Recipe& r) {
+  constexpr int64_t kHighestRank = 1 << 16;
+  AdapterConfig& adapter = r.adapter;
+  require(adapter.rank >= 0 && adapter.rank <= kHighestRank, "lora.rank",
+          fmt::format("must be from 1 to {}, or 0 for no adapters", kHighestRank));
+  if (!adapter.is_used()) return;
+  require(adapter.alpha >= 0, "lora.alpha", "must not be negative");
+  if (adapter.alpha == 0) adapter.alpha = 2 * static_cast<double>(adapter.rank);
+  require(adapter.dropout >= 0 && adapter.dropout < 1, "lora.dropout", "must be at least 0 and below 1");
+  require(!target_patterns(adapter.targets).empty(), kTargets, "names no matrix", "Name some, or say all-linear.");
+  require(r.train.precision != Precision::kFp8 && r.train.precision != Precision::kFp8Block, "train.precision",
+          "adapters are trained with a base in bf16 or f32, not yet in 8 bits",
+          "Set train.precision to bf16, tf32 or f32.");
+}
+
 void resolve(Recipe& r, bool refuse_without_effect) {
   r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys()).resolved();
   r.optimizer = (refuse_without_effect ? r.optimizer : r.optimizer.without_foreign_keys()).resolved();
+  check_adapter(r);
   check_name(r.name);
   std::vector<std::string_view> architectures;
   for (const GpuArchitecture& architecture : gpu_architectures()) architectures.push_back(architecture.processor);
@@ -571,6 +615,11 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
   require(r.schedule.kind != ScheduleKind::kWsd || r.schedule.decay_steps != 1, "schedule.decay_steps",
           "1 step of decay has no effect: a decay's first step is at the peak still",
           "Give 2 or more; a tenth of the run is usual.");
+  const Recipe defaults;
+  const std::vector<RecipeValue> stated = recipe_values(r), unset = recipe_values(defaults);
+  for (size_t i = 0; !r.adapter.is_used() && i < stated.size(); ++i)
+    require(!stated[i].key.starts_with("lora.") || stated[i].value == unset[i].value, stated[i].key,
+            "has no effect without lora.rank, the rank of the adapters", hint);
   require(!r.data.allow_other_tokenizer || !r.model_from.empty(), "data.allow_other_tokenizer",
           "has no effect without model.from", hint);
   require(r.log.trace_from > 0 || r.log.trace_steps == Recipe().log.trace_steps, "log.trace_steps",
@@ -642,6 +691,25 @@ bool is_set(const std::vector<Setting>& settings, std::string_view key) {
   return std::ranges::any_of(settings, [&](const Setting& setting) { return setting.key == key; });
 }
 
+// The adapters are those of the directory, but for their dropout: what the recipe says of them besides must be the
+// same.
+void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) {
+  Recipe of_directory;
+  of_directory.adapter = read_peft_config(r.adapter_from).adapter;
+  const std::vector<RecipeValue> stated = recipe_values(r), stored = recipe_values(of_directory);
+  constexpr char kDropout[] = "lora.dropout", kFrom[] = "lora.from";
+  for (const Setting& setting : settings) {
+    if (!setting.key.starts_with("lora.") || setting.key == kDropout || setting.key == kFrom) continue;
+    for (size_t i = 0; i < stated.size(); ++i)
+      require(stated[i].key != setting.key || stated[i].value == stored[i].value, setting.key,
+              fmt::format("is {} here and {} in {}", stated[i].value, stored[i].value, r.adapter_from),
+              "Delete the key: lora.from says what the adapters are.");
+  }
+  const double dropout = r.adapter.dropout;
+  r.adapter = of_directory.adapter;
+  if (is_set(settings, kDropout)) r.adapter.dropout = dropout;
+}
+
 // What follows from the data: the vocabulary, where a dataset tells it, and the number of steps, once it is opened.
 void leave_to_data(Recipe& r, const std::vector<Setting>& settings) {
   if (r.train.epochs > 0 && !is_set(settings, kSteps)) r.train.steps = 0;
@@ -659,6 +727,7 @@ Recipe recipe_of(const std::vector<Setting>& settings, const std::string& where,
   std::vector<Field> all = fields(recipe);
   for (const Setting& setting : settings) set(all, setting.is_override ? kCommandLine : where, setting);
   if (refuse_without_effect && !recipe.model_from.empty()) take_model_of_directory(recipe, settings);
+  if (refuse_without_effect && !recipe.adapter_from.empty()) take_adapter_of_directory(recipe, settings);
   if (refuse_without_effect) leave_to_data(recipe, settings);
   resolve(recipe, refuse_without_effect);
   if (refuse_without_effect) refuse_settings_without_effect(recipe, settings);

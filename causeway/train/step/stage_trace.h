@@ -18,7 +18,7 @@ struct MicroBatch {
 
 struct StageResults {
   Tensor loss;                    // f32 [], the sum over micro-batches; 0 on stages without the head
-  std::vector<Tensor> gradients;  // of the parameters that this stage holds, summed up
+  std::vector<Tensor> gradients;  // of the trained parameters that this stage holds, summed up
 };
 
 // Traces `schedule` for a part of a model. Gradients lie as their parameters do. In every micro-batch

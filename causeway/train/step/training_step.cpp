@@ -106,6 +106,13 @@ WeightStorage weight_storage(const Recipe& recipe) {
   return in_halves ? WeightStorage::kHalves : WeightStorage::kElements;
 }
 
+NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed) {
+  NewWeights weights{.seed = seed, .storage = weight_storage(recipe), .adapter = recipe.adapter};
+  weights.frozen_type = multiplies_narrow(recipe) ? DType::kBF16 : DType::kF32;
+  if (recipe.adapter.is_used()) weights.is_trained = [](const std::string&) { return false; };
+  return weights;
+}
+
 ModelPart part_of_stage(const Recipe& recipe, int64_t stage) {
   return {recipe.model.layers, recipe.mesh.pp, recipe.train.pipeline_chunks, stage, output_in_layers(recipe)};
 }
@@ -125,7 +132,9 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
                                              held_share(make_mesh(recipe.mesh)) / static_cast<double>(recipe.mesh.pp));
   // Weights, and sums of gradients over micro-batches.
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
-  const int64_t bytes = elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements);
+  const int64_t bytes = recipe.adapter.is_used()
+                            ? elements * static_cast<int64_t>(size_bytes(new_weights(recipe).frozen_type))
+                            : elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
@@ -142,6 +151,8 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   order_ = batch_order(recipe);
   for (const Parameter& parameter : model.parameters()) {
     weights_.push_back(parameter.tensor);
+    if (!parameter.is_trained) continue;
+    trained_.push_back(weights_.size() - 1);
     const auto zeros = [&](DType dtype) {
       return zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding(), dtype);
     };
@@ -412,7 +423,7 @@ MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& t
   batch.inputs.order = order_;
   if (recipe_.data.masks_documents()) batch.inputs.documents = arguments.documents;
   batch.inputs.positions_restart = recipe_.data.packs_documents();
-  if (model_.config().dropout > 0) batch.inputs.dropout_key = arguments.key;
+  if (model_.config().dropout > 0 || model_.adapter().dropout > 0) batch.inputs.dropout_key = arguments.key;
   batch.targets = arguments.targets;
   batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(target_weight, batch.targets.shape()), 0.0);
   return batch;
@@ -434,15 +445,21 @@ std::vector<Tensor> TrainingStep::staged(const MainArguments& arguments) {
   return update(results.loss, results.gradients, arguments.hyper);
 }
 
+std::vector<Tensor> TrainingStep::trained_weights() const {
+  std::vector<Tensor> trained;
+  for (const size_t i : trained_) trained.push_back(weights_[i]);
+  return trained;
+}
+
 std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
   const Tensor value = loss(arguments);
-  const std::vector<Tensor> gradient = gradients(value, weights_);
+  const std::vector<Tensor> gradient = gradients(value, trained_weights());
   return update(value, gradient, arguments.hyper);
 }
 
 std::vector<Tensor> TrainingStep::accumulate(const MainArguments& arguments) {
   const Tensor value = loss(arguments);
-  const std::vector<Tensor> gradient = gradients(value, weights_);
+  const std::vector<Tensor> gradient = gradients(value, trained_weights());
   for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
   loss_sum_.assign(loss_sum_ + value);
   return {};
@@ -462,7 +479,7 @@ Tensor TrainingStep::squares_by_layer(std::span<const Tensor> gradients) const {
   std::vector<Tensor> squares(last + 1, constant_tensor(DType::kF32, {}, 0));
   bool behind_layers = false;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const Parameter& parameter = model_.parameters()[i];
+    const Parameter& parameter = model_.parameters()[trained_[i]];
     if (parameter.is_copy) continue;
     const std::optional<int64_t> layer = layer_of(parameter.name);
     behind_layers = behind_layers || layer;
@@ -478,9 +495,9 @@ Tensor TrainingStep::squares_by_layer(std::span<const Tensor> gradients) const {
 Tensor TrainingStep::squares_by_axes(std::span<const Tensor> gradients) const {
   std::map<std::set<std::string>, std::vector<Tensor>> cut_by;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (model_.parameters()[i].is_copy) continue;
+    if (model_.parameters()[trained_[i]].is_copy) continue;
     std::set<std::string> axes;
-    for (const std::vector<std::string>& of_dim : weights_[i].sharding().dims)
+    for (const std::vector<std::string>& of_dim : weights_[trained_[i]].sharding().dims)
       axes.insert(of_dim.begin(), of_dim.end());
     cut_by[axes].push_back(gradients[i]);
   }
@@ -504,8 +521,8 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
   const Scope scope("optimizer");
   // Each rank updates what it holds of the weights, so no more of a gradient has to be summed up there.
   for (size_t i = 0; i < gradients.size(); ++i) {
-    gradients[i] = constrain_sharding(gradients[i], weights_[i].sharding());
-    if (rounds_gradients(recipe_) && model_.parameters()[i].only_multiplied)
+    gradients[i] = constrain_sharding(gradients[i], weights_[trained_[i]].sharding());
+    if (rounds_gradients(recipe_) && model_.parameters()[trained_[i]].only_multiplied)
       gradients[i] = cast(cast(gradients[i], DType::kBF16), DType::kF32);
   }
   const OptimizerConfig& config = recipe_.optimizer;
@@ -521,14 +538,15 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
     target.assign(where(broadcast_to(finite, value.shape()), value, target));
   };
   size_t next_state = 0;
-  for (size_t i = 0; i < weights_.size(); ++i) {
+  for (size_t k = 0; k < trained_.size(); ++k) {
+    const size_t i = trained_[k];
     const Parameter& parameter = model_.parameters()[i];
     const size_t first_state = next_state;
     std::vector<Tensor> kept;
     for (; next_state < state_.size() && state_[next_state].parameter == i; ++next_state)
       kept.push_back(state_[next_state].tensor);
     const UpdatedParameter updated = optimizer_.update(
-        {parameter, gradients[i] * scale, std::move(kept), rate, step, parameter.decays ? config.weight_decay : 0},
+        {parameter, gradients[k] * scale, std::move(kept), rate, step, parameter.decays ? config.weight_decay : 0},
         config);
     keep_unless_finite(weights_[i], updated.parameter);
     CAUSEWAY_CHECK(updated.state.size() == next_state - first_state, "{} keeps {} tensors of {} and updates {}",

@@ -172,6 +172,7 @@ class TrainingStep {
   };
   std::vector<Tensor> argument_list() const;
   MainArguments named(const std::vector<Tensor>& list) const;
+  std::vector<Tensor> trained_weights() const;
   FlopCount own_flops();
   MicroBatch micro_batch(const Arguments& arguments, const Tensor& target_weight) const;
   std::vector<Tensor> staged(const MainArguments& arguments);
@@ -208,7 +209,8 @@ class TrainingStep {
   const Recipe& recipe_;
   const Optimizer& optimizer_;
   std::shared_ptr<Context> context_;
-  std::vector<Tensor> weights_;
+  std::vector<Tensor> weights_;  // of all parameters
+  std::vector<size_t> trained_;  // which of them are trained; gradients, their sums and state are of those
   std::vector<Tensor> gradient_sums_;
   Tensor loss_sum_;
   // 1 from a step on that was not finite: nothing is updated any more. Undefined where steps do not run ahead.
@@ -245,6 +247,8 @@ double pipeline_bubble(const Recipe& recipe);
 
 // How weights lie for the recipe's steps in the current context.
 WeightStorage weight_storage(const Recipe& recipe);
+// How they are made: which are trained, in which type the others lie, and which adapters there are.
+NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed = {});
 
 // The pipeline options that a recipe asks for.
 PipelineOptions pipeline_options(const Recipe& recipe);
