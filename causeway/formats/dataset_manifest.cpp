@@ -54,7 +54,8 @@ class Fields {
   bool flag(const char* key) const {
     const auto found = json_.find(key);
     if (found == json_.end()) return false;
-    if (!found->is_boolean()) refuse_manifest(fmt::format("\"{}\" of {} is neither true nor false", key, name_), where_);
+    if (!found->is_boolean())
+      refuse_manifest(fmt::format("\"{}\" of {} is neither true nor false", key, name_), where_);
     return found->get<bool>();
   }
 

@@ -49,7 +49,7 @@ struct ShardMetadata {
 struct ShardEntry {
   std::string file;  // a name in the dataset's directory
   uint64_t tokens = 0;
-  std::string hash;          // of the tokens, as in the shard's header
+  std::string hash;               // of the tokens, as in the shard's header
   std::string targets_hash = {};  // of which of them are targets, likewise; empty where all are
 };
 
