@@ -38,7 +38,7 @@ train: {{steps: 3, batch_size: 4, micro_batch_size: 2, precision: f32}}
       << trained.err;
   EXPECT_NE(trained.err.find("data: 6 preference pairs of pairs"), std::string::npos) << trained.err;
   EXPECT_NE(trained.err.find("(6 pairs, "), std::string::npos) << trained.err;
-  EXPECT_TRUE(std::filesystem::exists(directory() / "runs/prefer/reference.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(path("runs/prefer/reference.safetensors")));
 
   expect_failure(
       {"train", "prefer.yaml", "preference.loss=none", "name=none"}, 1,
