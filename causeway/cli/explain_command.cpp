@@ -47,7 +47,9 @@ std::vector<double> step_seconds(TrainingStep& step, const Recipe& recipe) {
   for (int32_t& token : tokens)
     token = static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size));
   const std::vector<int32_t> documents(recipe.data.masks_documents() ? tokens.size() : 0);
-  const TrainingBatch batch{tokens, tokens, documents, static_cast<int64_t>(tokens.size())};
+  const std::vector<float> reference(static_cast<size_t>(recipe.train.batch_size));
+  const auto targets = static_cast<int64_t>(tokens.size());
+  const TrainingBatch batch{tokens, tokens, documents, targets, targets / 2, reference};
   int64_t number = 0;
   return median_kernel_seconds([&] { return step.run_timed(batch, number++, 1e-4); });
 }

@@ -280,6 +280,14 @@ Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, c
                                           : constant_tensor(DType::kF32, {}, 0));
 }
 
+Tensor LanguageModel::token_losses(const ForwardInputs& inputs, const Tensor& targets) const {
+  CAUSEWAY_CHECK(part_.is_whole());
+  const Tensor stream = last_stream(inputs);
+  const Scope scope("head");
+  return linear_cross_entropy(last_norm(stream), output_weight(), targets,
+                              {.reduction = Reduction::kNone, .softcap = logit_softcap()});
+}
+
 Tensor LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const {
   const Scope scope("head");
   return linear_cross_entropy(

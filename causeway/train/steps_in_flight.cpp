@@ -47,6 +47,7 @@ void StepsInFlight::begin() {
   step.report.data_wait_seconds = loader_->data_wait_seconds() - waited_before;
   step.report.learning_rate = run_.recipe().optimizer.learning_rate * run_.schedule().factor(number - 1);
   step.data_cursor = loader_->cursor();
+  if (run_.reference() != nullptr) step.reference = run_.reference()->training.of_rows(*step.loaded);
   step.last = number == run_.recipe().train.steps;
   observer_.enter(number, kStepPhase);
   run_.step().begin(step.host_batch(), number - 1, step.report.learning_rate, observer_.watch_step(number));
@@ -66,6 +67,8 @@ StepOutcome StepsInFlight::finish() {
   move_behind(step);
   step.report.loss = figures.loss;
   step.report.grad_norm = figures.grad_norm;
+  const std::vector<std::string> names = run_.step().objective().figure_names();
+  for (size_t i = 0; i < names.size(); ++i) step.report.figures.emplace_back(names[i], figures.figures[i]);
   step.seconds_after_last = figures.seconds_after_last;
   step.report.skipped_steps = position_.skipped_steps;
   step.report.tokens = position_.tokens;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "causeway/base/byte_size.h"
+#include "causeway/base/console.h"
 #include "causeway/base/enclosed_path.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
@@ -31,6 +32,25 @@ void require_base(const Recipe& recipe) {
   if (recipe.adapter.is_used() && recipe.model_from.empty())
     throw Error(ErrorKind::kInvalidArgument, "trains adapters of a model, and no model is named", "lora.rank",
                 "Name its directory with model.from.");
+}
+
+// A run that goes on needs it where the file of its reference is not there any more.
+void require_reference_model(const Recipe& recipe) {
+  std::error_code code;
+  if (std::filesystem::is_directory(recipe.model_from, code)) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("preference.loss={} compares the model with the one that the run begins with, and {}",
+                          name_of(recipe.preference.loss),
+                          recipe.model_from.empty() ? "none is named"
+                                                    : fmt::format("there is no directory {}", recipe.model_from)),
+              "model.from", "Name the directory of the model to begin with, which was trained on such completions.");
+}
+
+uint64_t count_documents(const TokenDataset& dataset) {
+  uint64_t count = 0;
+  for (const TokenDataset::Source& source : dataset.sources())
+    dataset.visit_documents(source, [&](uint64_t, uint64_t) { ++count; });
+  return count;
 }
 
 // How many steps epochs are is counted with one size of batches.
@@ -121,29 +141,53 @@ void TrainingRun::own_directory() {
     throw Error(ErrorKind::kIo, fmt::format("cannot create the run directory: {}", code.message()), directory.string(),
                 "Give another run_directory.");
   // Now, not where a log would be missing or the first checkpoint could not be saved.
-  for (const char* written : {kRunLockName, "checkpoints", "metrics.jsonl", "tensorboard", "trace.json"})
+  for (const char* written :
+       {kRunLockName, "checkpoints", "metrics.jsonl", "tensorboard", "trace.json", kReferenceFile})
     require_enclosed(directory, written);
   lock_.emplace(directory);
 }
 
-// A run that goes on (`resumes`) has the weights of its checkpoint, which of adapters' base are not there.
+// A run that goes on (`resumes`) has the weights of its checkpoint, in which those of adapters alone are.
 void TrainingRun::make_model(bool resumes) {
+  std::optional<ReferenceIdentity> identity;
+  if (recipe_.preference.has_reference()) {
+    ranks_.together([&] { identity = reference_identity(recipe_, *data_); });
+    reference_ = read_reference(ranks_, recipe_, *identity, *data_);
+  }
+  const bool computes_reference = identity && !reference_;
+  if (computes_reference) ranks_.together([&] { require_reference_model(recipe_); });
   const bool begins_with_weights = !recipe_.model_from.empty() && !resumes;
   ranks_.together([&] {
     require_memory_for_weights(Context::current()->device(), recipe_);
     std::optional<uint64_t> seed;
-    if (!begins_with_weights && !resumes) seed = static_cast<uint64_t>(recipe_.train.seed);
+    if (!begins_with_weights && !resumes && !computes_reference) seed = static_cast<uint64_t>(recipe_.train.seed);
     model_ = LanguageModel::create(recipe_.model, own_part(recipe_), new_weights(recipe_, seed));
     model_->require_targets();
   });
   if (begins_with_weights)
     ranks_.together([&] { tokenizer_note_ = compare_with_tokenizer_of_model(recipe_, data_->dataset); });
-  const bool has_adapters = recipe_.adapter.is_used();
   std::string base;
-  if (begins_with_weights || has_adapters) base = load_initial_weights(ranks_, recipe_, *model_);
-  if (has_adapters && !resumes) load_initial_adapters(ranks_, recipe_, base, *model_);
+  if (begins_with_weights || computes_reference || recipe_.adapter.is_used())
+    base = load_initial_weights(ranks_, recipe_, *model_);
+  if (recipe_.adapter.is_used() && (!resumes || computes_reference))
+    load_initial_adapters(ranks_, recipe_, base, *model_);
+  if (computes_reference) compute_reference(*identity);
+  const bool has_validation = reference_ && reference_->validation;
   ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });
-  parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_, base});
+  parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_,
+                          has_validation ? &*reference_->validation : nullptr, base});
+}
+
+// By the weights that the run begins with, or began with: a run that goes on reads its own afterwards.
+void TrainingRun::compute_reference(const ReferenceIdentity& identity) {
+  ranks_.enter(0, "reference");
+  if (speaks_)
+    notice("reference: log-probabilities of {} completions by the weights of {}\n",
+           data_->order.samples_per_epoch() + (data_->validation ? count_documents(*data_->validation) : 0),
+           recipe_.model_from);
+  reference_.emplace(train::compute_reference(*model_, recipe_, *data_));
+  Context::current()->release_memory();
+  ranks_.on_first([&] { write_reference(recipe_, identity, *reference_); });
 }
 
 void TrainingRun::compile() {

@@ -12,6 +12,7 @@
 #include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/checkpoint/run_lock.h"
 #include "causeway/train/log/start_times.h"
+#include "causeway/train/preference/reference_log_probabilities.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/recipe/schedule.h"
@@ -49,6 +50,8 @@ class TrainingRun {
   LanguageModel& model() const { return *model_; }
   TrainingStep& step() const { return *step_; }
   const RunParts& parts() const { return *parts_; }
+  // What preference pairs are compared with; null where the recipe's loss has no reference.
+  const RunReference* reference() const { return reference_ ? &*reference_ : nullptr; }
   // The checkpoint that the run goes on from; nothing where it is new.
   const std::optional<Resumed>& resumed() const { return resumed_; }
   // Where its first step begins.
@@ -59,6 +62,7 @@ class TrainingRun {
   void load_tokenizer();
   void own_directory();
   void make_model(bool resumes);
+  void compute_reference(const ReferenceIdentity& identity);
 
   const Ranks ranks_;
   Recipe recipe_;
@@ -69,6 +73,7 @@ class TrainingRun {
   std::unique_ptr<Tokenizer> tokenizer_;  // null where the data names none or it cannot be read
   std::optional<RunLock> lock_;
   std::unique_ptr<LanguageModel> model_;
+  std::optional<RunReference> reference_;
   std::unique_ptr<TrainingStep> step_;
   std::optional<RunParts> parts_;
   std::optional<Resumed> resumed_;

@@ -21,6 +21,7 @@
 #include "causeway/bench/results/results_file.h"
 #include "causeway/communicator/control_message.h"
 #include "causeway/data/chat_record.h"
+#include "causeway/data/preference_record.h"
 #include "causeway/data/input_stream.h"
 #include "causeway/data/mds_reader.h"
 #include "causeway/data/text_source.h"
@@ -282,6 +283,16 @@ bool tokenizer_settings(std::string_view input) {
   return true;
 }
 
+// A preference pair as a line of JSON.
+bool preference_record(std::string_view input) {
+  nlohmann::ordered_json record = data::parse_json_record({input, 1}, "input.jsonl").object;
+  if (!data::is_preference_record(record)) return false;
+  const data::PreferenceRecord pair = data::read_preference_record(std::move(record), "");
+  require(pair.chosen["prompt"] == pair.rejected["prompt"], "two prompts");
+  require(pair.chosen["completion"] != pair.rejected["completion"], "the same completions");
+  return true;
+}
+
 // A conversation as a line of JSON.
 bool chat_record(std::string_view input) {
   const data::ChatRecord record = data::read_chat_record(data::parse_json_record({input, 1}, "input.jsonl").object, "");
@@ -475,6 +486,7 @@ constexpr FuzzTarget kTargets[] = {
     {"tokenizer_settings", &run<tokenizer_settings>},
     {"json_lines", &run<json_lines>},
     {"chat_record", &run<chat_record>},
+    {"preference_record", &run<preference_record>},
     {"compressed", &run<compressed>},
     {"csv", &run<csv>},
     {"token_file", &run<token_file>},

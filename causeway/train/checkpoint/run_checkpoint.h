@@ -24,6 +24,8 @@
 
 namespace causeway::train {
 
+class ReferenceLogProbabilities;
+
 struct RunPosition {
   int64_t step = 0;           // optimizer steps completed
   uint64_t data_cursor = 0;   // samples consumed
@@ -38,6 +40,8 @@ struct RunParts {
   const Tokenizer* tokenizer = nullptr;  // of the dataset, when it carries one
   LanguageModel& model;
   TrainingStep& step;
+  // Of validation pairs, where the run's loss compares with a reference; null otherwise.
+  const ReferenceLogProbabilities* validation_reference = nullptr;
   std::string base = {};  // of a run that trains adapters, the identity of their base (base_identity())
 };
 

@@ -169,6 +169,7 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     : model_(model),
       recipe_(recipe),
       optimizer_(find_optimizer(recipe.optimizer.name)),
+      objective_(make_objective(recipe)),
       context_(model.parameters().front().tensor.context()) {
   const ContextScope scope(context_);
   order_ = batch_order(recipe);
@@ -186,7 +187,9 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   for (int64_t i = 0; i < batches_in_one(); ++i) arguments_.push_back(make_arguments());
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
   hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
-  if (accumulates()) loss_sum_ = zeros_in_memory({});
+  if (objective_->reads_reference()) reference_ = make_row_tensor(recipe.train.micro_batch_size);
+  for (size_t i = 0; accumulates() && i <= objective_->figure_names().size(); ++i)
+    value_sums_.push_back(zeros_in_memory({}));
   if (context_->device().target().runs_asynchronously() && recipe.train.on_non_finite == FaultPolicy::kStop)
     frozen_ = zeros_in_memory({});
 
@@ -268,8 +271,12 @@ TrainingStep::Arguments TrainingStep::make_arguments() const {
 // Of a stage: the arguments of micro-batches, one after another, stand before the others.
 std::vector<Tensor> TrainingStep::argument_list() const {
   const Arguments& first = arguments_.front();
-  if (!is_stage()) return {first.tokens, first.targets, first.documents, target_weight_, first.key, hyper_};
   std::vector<Tensor> list;
+  if (!is_stage()) {
+    list = {first.tokens, first.targets, first.documents, target_weight_, first.key, hyper_};
+    if (reference_.defined()) list.push_back(reference_);
+    return list;
+  }
   for (const Arguments& one : arguments_)
     for (const Tensor& tensor : {one.tokens, one.targets, one.documents, one.key}) list.push_back(tensor);
   list.push_back(target_weight_);
@@ -282,8 +289,9 @@ TrainingStep::MainArguments TrainingStep::named(const std::vector<Tensor>& list)
   if (!is_stage())
     return {.batches = {{.tokens = list[0], .targets = list[1], .documents = list[2], .key = list[4]}},
             .target_weight = list[3],
-            .hyper = list[5]};
-  MainArguments arguments{.batches = {}, .target_weight = list[list.size() - 2], .hyper = list.back()};
+            .hyper = list[5],
+            .reference = list.size() > 6 ? list[6] : Tensor()};
+  MainArguments arguments{.batches = {}, .target_weight = list[list.size() - 2], .hyper = list.back(), .reference = {}};
   for (size_t at = 0; at + 2 < list.size(); at += 4)
     arguments.batches.push_back(
         {.tokens = list[at], .targets = list[at + 1], .documents = list[at + 2], .key = list[at + 3]});
@@ -451,7 +459,7 @@ std::map<std::string, double> TrainingStep::operand_shares() {
   return shares;
 }
 
-MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& target_weight) const {
+MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const MainArguments& main) const {
   MicroBatch batch;
   batch.inputs.tokens = arguments.tokens;
   batch.inputs.order = order_;
@@ -459,18 +467,19 @@ MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& t
   batch.inputs.positions_restart = recipe_.data.packs_documents();
   if (model_.config().dropout > 0 || model_.adapter().dropout > 0) batch.inputs.dropout_key = arguments.key;
   batch.targets = arguments.targets;
-  batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(target_weight, batch.targets.shape()), 0.0);
+  batch.target_weight = main.target_weight;
+  batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(main.target_weight, batch.targets.shape()), 0.0);
+  batch.reference = main.reference;
   return batch;
 }
 
-Tensor TrainingStep::loss(const MainArguments& arguments) const {
-  const MicroBatch batch = micro_batch(arguments.batches.front(), arguments.target_weight);
-  return model_.loss(batch.inputs, batch.targets, batch.token_weights);
+std::vector<Tensor> TrainingStep::values(const MainArguments& arguments) const {
+  return objective_->trace(model_, micro_batch(arguments.batches.front(), arguments));
 }
 
 std::vector<Tensor> TrainingStep::staged(const MainArguments& arguments) {
   std::vector<MicroBatch> batches;
-  for (const Arguments& one : arguments.batches) batches.push_back(micro_batch(one, arguments.target_weight));
+  for (const Arguments& one : arguments.batches) batches.push_back(micro_batch(one, arguments));
   const PipelineSchedule kind = recipe_.train.pipeline_schedule;
   const int64_t stage = context_->mesh().stage(context_->rank());
   const std::vector<StageAction> schedule = place_ ? stage_schedule_at(kind, pipeline_shape(recipe_), stage, *place_)
@@ -521,26 +530,29 @@ void TrainingStep::leave_gradient_point(const std::vector<Tensor>& weights) {
 
 std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
-  const Tensor value = loss(arguments);
-  const std::vector<Tensor> gradient = gradients(value, trained_weights());
+  const std::vector<Tensor> value = values(arguments);
+  const std::vector<Tensor> gradient = gradients(value.front(), trained_weights());
   leave_gradient_point(weights);
-  return update(value, gradient, arguments.hyper);
+  std::vector<Tensor> results = update(value.front(), gradient, arguments.hyper);
+  results.insert(results.end(), value.begin() + 1, value.end());
+  return results;
 }
 
 std::vector<Tensor> TrainingStep::accumulate(const MainArguments& arguments) {
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
-  const Tensor value = loss(arguments);
-  const std::vector<Tensor> gradient = gradients(value, trained_weights());
+  const std::vector<Tensor> value = values(arguments);
+  const std::vector<Tensor> gradient = gradients(value.front(), trained_weights());
   leave_gradient_point(weights);
   for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
-  loss_sum_.assign(loss_sum_ + value);
+  for (size_t i = 0; i < value.size(); ++i) value_sums_[i].assign(value_sums_[i] + value[i]);
   return {};
 }
 
 std::vector<Tensor> TrainingStep::apply(const Tensor& hyper) {
-  const std::vector<Tensor> results = update(loss_sum_ * 1.0, gradient_sums_, hyper);
+  std::vector<Tensor> results = update(value_sums_.front() * 1.0, gradient_sums_, hyper);
+  for (size_t i = 1; i < value_sums_.size(); ++i) results.push_back(value_sums_[i] * 1.0);
   for (Tensor& sum : gradient_sums_) sum.assign(zeros_like(sum));
-  loss_sum_.assign(zeros_like(loss_sum_));
+  for (Tensor& sum : value_sums_) sum.assign(zeros_like(sum));
   return results;
 }
 
@@ -648,7 +660,13 @@ void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, 
   write_own_rows(arguments.targets, batch.targets.subspan(first, count), order_);
   if (recipe_.data.masks_documents())
     write_own_rows(arguments.documents, batch.documents.subspan(first, count), order_);
-  const float weight = batch.valid_targets > 0 ? 1.0f / static_cast<float>(batch.valid_targets) : 0.0f;
+  if (reference_.defined()) {
+    const auto rows = static_cast<size_t>(own_rows().count);
+    CAUSEWAY_CHECK(static_cast<size_t>(micro_batch + 1) * rows <= batch.reference.size());
+    reference_.write_bytes(bytes_of(batch.reference.subspan(static_cast<size_t>(micro_batch) * rows, rows)));
+  }
+  const int64_t weighed = objective_->weighed_targets(batch);
+  const float weight = weighed > 0 ? 1.0f / static_cast<float>(weighed) : 0.0f;
   target_weight_.write_bytes(bytes_of(std::span<const float>(&weight, 1)));
   const int64_t key[] = {recipe_.train.seed, step * recipe_.micro_batches() + micro_batch};
   arguments.key.write_bytes(bytes_of(std::span<const int64_t>(key)));
@@ -707,12 +725,12 @@ StepFigures TrainingStep::finish() {
   Landing& landing = landings_[static_cast<size_t>(finished_ % kMostBegun)];
   Device& device = context_->device();
   device.wait_on_host(*landing.event);
-  std::array<float, 3> figures{};
-  std::memcpy(figures.data(), landing.figures.data(), sizeof figures);
+  std::vector<float> figures(3 + objective_->figure_names().size());
+  std::memcpy(figures.data(), landing.figures.data(), figures.size() * sizeof(float));
   ++finished_;
   const double seconds = last_end_ == nullptr ? 0 : device.seconds_between(*last_end_, *landing.end);
   last_end_ = std::move(landing.end);
-  return {figures[0], figures[1], figures[2] != 0, seconds};
+  return {figures[0], figures[1], figures[2] != 0, seconds, {figures.begin() + 3, figures.end()}};
 }
 
 std::vector<double> TrainingStep::run_timed(const TrainingBatch& batch, int64_t step, double learning_rate) {
@@ -736,7 +754,7 @@ std::optional<NonFiniteValue> TrainingStep::find_non_finite(const TrainingBatch&
   }
   // What the search added up must not reach the next step.
   for (Tensor& sum : gradient_sums_) sum.write_bytes(std::vector<std::byte>(static_cast<size_t>(sum.local_bytes())));
-  if (loss_sum_.defined()) loss_sum_.write_bytes(std::vector<std::byte>(sizeof(float)));
+  for (Tensor& sum : value_sums_) sum.write_bytes(std::vector<std::byte>(sizeof(float)));
   return found;
 }
 
