@@ -415,6 +415,9 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys()).resolved();
   r.optimizer = (refuse_without_effect ? r.optimizer : r.optimizer.without_foreign_keys()).resolved();
   check_adapter(r);
+  require(!r.adapter.is_used() || std::ranges::none_of(r.optimizer.groups, &ParameterGroup::frozen), kParameterGroups,
+          "frozen has no effect with adapters (lora.rank): they alone are trained, and all of them",
+          "Say with lora.targets which matrices have one.");
   check_name(r.name);
   std::vector<std::string_view> architectures;
   for (const GpuArchitecture& architecture : gpu_architectures()) architectures.push_back(architecture.processor);
