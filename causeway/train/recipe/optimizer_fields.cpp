@@ -92,4 +92,13 @@ std::vector<Field> optimizer_fields(OptimizerConfig& config) {
   return all;
 }
 
+bool is_of_another_optimizer(std::string_view key, const OptimizerConfig& config) {
+  constexpr std::string_view kSection = "optimizer.";
+  if (!key.starts_with(kSection)) return false;
+  const std::string_view name = key.substr(kSection.size());
+  const std::vector<SharedOptimizerKey> added = shared_optimizer_keys();
+  return find_optimizer(config.name).find_key(name) == nullptr &&
+         std::ranges::any_of(added, [&](const SharedOptimizerKey& entry) { return entry.key.name == name; });
+}
+
 }  // namespace causeway::train

@@ -778,6 +778,7 @@ std::string recipe_text(const Recipe& recipe) {
   Recipe copy = recipe;
   std::string text, section;
   for (const Field& entry : fields(copy)) {
+    if (is_of_another_optimizer(entry.key, recipe.optimizer)) continue;
     const size_t dot = entry.key.find('.');
     if (dot == std::string::npos) {
       text += fmt::format("{}: {}\n", entry.key, entry.get());
