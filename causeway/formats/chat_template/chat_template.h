@@ -48,8 +48,8 @@ struct ChatSpan {
   // The message's key ("content", "role", "tool_calls"); of another variable its name ("tools", "bos_token"); empty for
   // the template's own text.
   std::string field;
-  // The message that the template was at work on: `message` where there is one, otherwise the innermost one that a loop
-  // went through or a macro was given. -1: none, as before and after the messages.
+  // The message that the template was at work on when it wrote this: the one that a loop goes through or a macro is
+  // given. Without these it is `message`; -1: none, as before and after the messages.
   int32_t turn = -1;
   bool in_generation = false;         // within {% generation %}
   bool in_generation_prompt = false;  // written because add_generation_prompt is set
@@ -79,6 +79,7 @@ class ChatTemplate {
   // Whether the template has {% generation %}.
   bool has_generation_marks() const;
 
+  const std::string& text() const;  // the template itself
   const std::string& where() const;
 
  private:

@@ -51,6 +51,7 @@ class JinjaInterpreter : public JinjaMacroCaller {
       return capture(body.body);
     }));
     state_.turn = turn;
+    state_.count_bytes(result.text().size());
     return result;
   }
 
@@ -70,19 +71,13 @@ class JinjaInterpreter : public JinjaMacroCaller {
     return text;
   }
 
-  // The message that a macro works on: the one that its arguments are of, where they agree.
+  // The message that a macro works on: the latest that its arguments are of. Never one before the current, of which a
+  // template takes what the current one lacks, as the name of the tool that answers.
   int32_t turn_of(const JinjaCallArguments& arguments) const {
-    int32_t message = -1;
-    bool agree = true;
-    const auto look = [&](const JinjaValue& value) {
-      const int32_t own = value.mark().message;
-      if (own < 0) return;
-      agree = agree && (message < 0 || message == own);
-      message = own;
-    };
-    for (const JinjaValue& value : arguments.positional) look(value);
-    for (const auto& [name, value] : arguments.named) look(value);
-    return agree && message >= 0 ? message : state_.turn;
+    int32_t turn = state_.turn;
+    for (const JinjaValue& value : arguments.positional) turn = std::max(turn, value.mark().message);
+    for (const auto& [name, value] : arguments.named) turn = std::max(turn, value.mark().message);
+    return turn;
   }
 
   void bind(const JinjaMacro& macro, JinjaCallArguments arguments) {
@@ -172,7 +167,10 @@ class JinjaInterpreter : public JinjaMacroCaller {
     size_t begin = 0;
     for (const MarkedText::Run& run : text.runs()) {
       TextMark mark = run.mark;
-      if (mark.turn < 0) mark.turn = mark.message >= 0 ? mark.message : state_.turn;
+      if (mark.is_literal())
+        mark.turn = std::max(mark.turn, state_.turn);
+      else if (mark.turn < 0)
+        mark.turn = state_.turn >= 0 ? state_.turn : mark.message;
       mark.in_generation_prompt = mark.in_generation_prompt || state_.in_generation_prompt;
       output_->append(std::string_view(text.bytes()).substr(begin, run.end - begin), mark);
       begin = run.end;
@@ -282,8 +280,7 @@ class JinjaInterpreter : public JinjaMacroCaller {
     try {
       while (const std::optional<JinjaValue> item = loop.advance()) {
         is_empty = false;
-        const int32_t own = item->mark().message;
-        state_.turn = own >= 0 ? own : turn;
+        state_.turn = std::max(turn, item->mark().message);
         ++loops_;
         enter(statement.scope);
         if (statement.loop.function >= 0)
@@ -389,6 +386,11 @@ class JinjaInterpreter : public JinjaMacroCaller {
 
 RenderedChat run_template(const ChatTemplateProgram& program, const ChatInput& input, const RenderingLimits& limits) {
   return JinjaInterpreter(program, input, limits).run();
+}
+
+RenderingLimits limits_of(size_t messages) {
+  const uint64_t count = messages;
+  return {.steps = 4'000'000 + 20'000 * count + 100 * count * count, .bytes = uint64_t{1} << 30};
 }
 
 }  // namespace causeway::formats

@@ -124,7 +124,7 @@ class TemplateParser {
       result->is_generation_prompt.push_back(needs_generation_prompt(*condition));
       only_without = only_without || needs_no_generation_prompt(*condition);
       result->expressions.push_back(std::move(condition));
-      result->blocks.push_back(body({"elif", "else", "endif"}));
+      result->blocks.push_back(body({"endif", "elif", "else"}));
       if (!tokens_.current().is_name("elif")) break;
     }
     if (tokens_.take().text == "else") {

@@ -140,6 +140,7 @@ struct JinjaStatement {
 class ChatTemplateProgram {
  public:
   std::string where;
+  std::string text;  // the template itself
   JinjaFunctionBody root;
   bool has_generation_marks = false;
 };
