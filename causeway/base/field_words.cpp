@@ -37,10 +37,24 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "grad_clip max_grad_norm gradient_clipping gradient_clip_val gradient_clip_norm clip_grad clip_grad_norm "
      "max_norm grad_norm_clip",
      "optimizer.gradient_clip", ""},
-    {NameOf::kRecipeKey, "optim optimizer optimizer_type optimizer_name", "optimizer.kind", ""},
-    {NameOf::kRecipeKey, "adamw adam adafactor muon lion sgd shampoo sophia", "optimizer.kind",
-     "`causeway recipe keys optimizer.kind` lists the optimizers that there are."},
-    {NameOf::kRecipeKey, "momentum nesterov", "", "No optimizer here has that key."},
+    {NameOf::kRecipeKey, "optim optimizer optimizer_type optimizer_name", "optimizer.name", ""},
+    {NameOf::kRecipeKey, "adamw adam adafactor muon lion sgd shampoo sophia", "optimizer.name",
+     "`causeway recipe keys optimizer.name` lists the optimizers that there are."},
+    {NameOf::kRecipeKey, "momentum sgd_momentum muon_momentum", "optimizer.momentum", ""},
+    {NameOf::kRecipeKey, "nesterov", "optimizer.nesterov", ""},
+    {NameOf::kRecipeKey, "ns_steps muon_ns_steps backend_steps", "optimizer.newton_schulz_steps", ""},
+    {NameOf::kRecipeKey, "adjust_lr_fn adjust_lr muon_scale muon_scale_mode", "optimizer.update_scale", ""},
+    {NameOf::kRecipeKey, "adam_lr adamw_lr scalar_lr embedding_lr embed_lr unembedding_lr",
+     "optimizer.adamw_learning_rate optimizer.groups", ""},
+    {NameOf::kRecipeKey, "muon_lr matrix_lr hidden_lr", "optimizer.learning_rate",
+     "Of muon it is that of hidden matrices; optimizer.adamw_learning_rate that of the rest."},
+    {NameOf::kRecipeKey,
+     "param_groups parameter_groups optimizer_grouped_parameters no_decay no_weight_decay freeze freeze_layers frozen "
+     "frozen_parameters unfrozen_parameters trainable freeze_embeddings layer_freezing",
+     "optimizer.groups", "It takes patterns of parameters' names, with learning_rate, weight_decay or frozen."},
+    {NameOf::kRecipeKey, "clip_value clip_grad_value gradient_clip_value gradient_clip_algorithm",
+     "optimizer.gradient_clip optimizer.gradient_clip_by", ""},
+    {NameOf::kRecipeKey, "cautious cautious_weight_decay", "optimizer.cautious_decay", ""},
     {NameOf::kRecipeKey, "ema ema_decay label_smoothing z_loss neftune_noise_alpha", "",
      "There is no such term: the loss is cross-entropy, and the weights are the last step's."},
     // --- Steps and batches
@@ -93,11 +107,20 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "load_in_8bit load_in_4bit quantization quantization_config bits bnb_4bit_compute_dtype quantize", "",
      "Weights are trained in f32, and none are quantized."},
     {NameOf::kRecipeKey, "on_nan nan_policy skip_nan check_for_nan_in_loss_and_grad", "train.on_non_finite", ""},
-    // --- What is not trained here
+    // --- Adapters
+    {NameOf::kRecipeKey, "lora lora_r lora_rank r rank adapter adapters peft peft_config use_peft use_lora",
+     "lora.rank", "Above 0 there are adapters, which alone are trained."},
+    {NameOf::kRecipeKey, "lora_alpha alpha", "lora.alpha", ""},
+    {NameOf::kRecipeKey, "lora_dropout", "lora.dropout", ""},
     {NameOf::kRecipeKey,
-     "lora lora_r lora_rank lora_alpha lora_dropout lora_target_modules qlora dora peft peft_config use_peft adapter "
-     "adapters use_lora",
-     "", "There are no adapters: all weights are trained (model.from begins with a model's)."},
+     "lora_target_modules target_modules lora_modules lora_target_linear lora_targets lora_module_names "
+     "modules_to_tune",
+     "lora.targets", ""},
+    {NameOf::kRecipeKey, "use_rslora rslora use_dora dora peft_use_rslora peft_use_dora lora_type", "lora.kind", ""},
+    {NameOf::kRecipeKey, "lora_model_dir peft_model_path adapter_name_or_path adapter_path resume_from_adapter",
+     "lora.from", ""},
+    // --- What is not trained here
+    {NameOf::kRecipeKey, "qlora loftq nf4", "", "The base of adapters lies in bf16 or f32, not in 4 bits."},
     {NameOf::kRecipeKey, "dpo ppo grpo rlhf kto orpo reward_model dpo_beta rl", "",
      "Models are trained on text and conversations by cross-entropy; there is no training by preferences."},
     {NameOf::kRecipeKey, "freeze frozen freeze_layers trainable_layers unfrozen_parameters", "",

@@ -14,7 +14,7 @@ enum class NameOf {
   kOther,
   kRecipeKey,         // "optimizer.learning_rate"
   kModelFamily,       // model.family
-  kOptimizer,         // optimizer.kind
+  kOptimizer,         // optimizer.name
   kDevice,            // device
   kPrecision,         // train.precision
   kSchedule,          // schedule.kind

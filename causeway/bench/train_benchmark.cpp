@@ -50,7 +50,7 @@ double least_bytes_of_training(const Recipe& recipe) {
   const int64_t parameters = parameter_count(recipe.model);
   // Not every axis cuts all of it.
   return (4.0 * static_cast<double>(parameters) +
-          static_cast<double>(find_optimizer(recipe.optimizer.kind).least_state_bytes(parameters)) +
+          static_cast<double>(find_optimizer(recipe.optimizer.name).least_state_bytes(parameters, recipe.optimizer)) +
           2.0 * tokens * static_cast<double>(recipe.model.layers * recipe.model.width)) /
          static_cast<double>(recipe.mesh.ranks());
 }

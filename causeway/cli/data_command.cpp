@@ -77,7 +77,9 @@ void show_chat(const PrepareSummary& summary) {
     output("cut         {} conversations to {} tokens, {} tokens on the {}\n", chat.truncated, record.max_length,
            chat.truncated_tokens, record.truncation);
   if (chat.without_target > 0)
-    output("left out    {} conversations of which nothing is trained on\n", chat.without_target);
+    output("left out    {} {}\n", chat.without_target,
+           summary.manifest.holds_pairs ? "preference pairs: nothing of a side is trained on, or both are the same"
+                                        : "conversations of which nothing is trained on");
 }
 
 std::string share_of_targets(const SplitEntry& split) {
@@ -130,13 +132,16 @@ void prepare(PrepareCommand& command) {
                       {"truncated", summary.chat.truncated},
                       {"truncated_tokens", summary.chat.truncated_tokens},
                       {"without_target", summary.chat.without_target},
+                      {"preference_pairs", summary.chat.preferences},
                       {"targets", summary.manifest.targets->rule},
                       {"date", summary.manifest.targets->date}};
     output_json(json);
     return;
   }
   for (const auto& [name, split] : summary.manifest.splits)
-    output("{:<12}{} tokens in {} documents{}\n", name, split.tokens, split.documents,
+    output("{:<12}{} tokens in {}{}\n", name, split.tokens,
+           summary.manifest.holds_pairs ? fmt::format("{} preference pairs", split.documents / 2)
+                                        : fmt::format("{} documents", split.documents),
            summary.manifest.targets ? share_of_targets(split) : "");
   if (summary.manifest.targets) show_chat(summary);
   if (summary.empty_documents > 0) {

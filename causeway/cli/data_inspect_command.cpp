@@ -99,6 +99,7 @@ void inspect_data(const InspectCommand& command) {
     if (inspection.tokenizer)
       json["tokenizer"] = {{"name", inspection.tokenizer->name}, {"fingerprint", inspection.tokenizer->fingerprint}};
     if (inspection.targets) json["targets"] = targets_json(*inspection.targets);
+    if (inspection.holds_pairs) json["pairs"] = true;
     if (inspection.documents) json["documents"] = documents_json(*inspection.documents);
     for (const SourceFile& source : inspection.sources) json["sources"].push_back(source.path);
     if (!inspection.left_out.empty()) json["left_out"] = inspection.left_out;
@@ -120,6 +121,7 @@ void inspect_data(const InspectCommand& command) {
                             {"padding", packing->padding()}};
       for (const TextSample& sample : (of_split++)->samples) {
         nlohmann::ordered_json one = {{"position", sample.position}, {"ids", sample.ids}, {"text", sample.text}};
+        if (!sample.side.empty()) one["side"] = sample.side;
         for (const TextSample::Piece& piece : sample.pieces)
           one["pieces"].push_back({{"is_target", piece.is_target}, {"text", piece.text}});
         entry["samples"].push_back(std::move(one));
@@ -134,8 +136,9 @@ void inspect_data(const InspectCommand& command) {
   for (const SourceFile& source : inspection.sources) output("source      {}\n", source.path);
   for (const std::string& file : inspection.left_out) output("not read    {}\n", file);
   for (const SplitInspection& split : inspection.splits) {
-    output("{:<12}{} tokens in {} documents{}\n", split.name.empty() ? "tokens" : split.name, split.tokens,
-           split.documents,
+    output("{:<12}{} tokens in {}{}\n", split.name.empty() ? "tokens" : split.name, split.tokens,
+           inspection.holds_pairs ? fmt::format("{} preference pairs", split.documents / 2)
+                                  : fmt::format("{} documents", split.documents),
            split.targets == split.tokens
                ? ""
                : fmt::format(", {} of them targets ({:.2f} %)", split.targets,
@@ -148,7 +151,8 @@ void inspect_data(const InspectCommand& command) {
              packing->documents(), packing->sample_count(), command.sequence_length, 100 * packing->padding(),
              packing->cut_documents());
     for (const TextSample& sample : (of_split++)->samples) {
-      output("--- {} tokens from token {} on ---\n", sample.ids.size(), sample.position);
+      output("--- {}{} tokens from token {} on ---\n", sample.side.empty() ? "" : sample.side + ": ", sample.ids.size(),
+             sample.position);
       show_text(sample);
     }
   }

@@ -8,8 +8,10 @@
 #include "causeway/base/error.h"
 #include "causeway/cli/checkpoint_argument.h"
 #include "causeway/model/hugging_face.h"
+#include "causeway/model/peft_adapter.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/hugging_face/model_directory.h"
+#include "causeway/train/initial_weights.h"
 
 namespace causeway::cli {
 namespace {
@@ -66,6 +68,29 @@ void open_hugging_face(OpenedModel& opened, const std::string& tokenizer, Recipe
   for (const std::string& note : notes_on({entries.unknown, {}})) notice("note: {}\n", note);
 }
 
+// What PEFT saved, with the base that it names.
+void open_adapter(OpenedModel& opened, const std::string& tokenizer, Recipe& recipe) {
+  const PeftAdapter adapter = read_peft_config(opened.directory);
+  const fs::path base = adapter.base;
+  if (!is_hugging_face_directory(base))
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("the base model of the adapter is '{}', no directory with a model", adapter.base),
+                (opened.directory / kPeftConfigName).string(),
+                "Fetch the model, and name its directory under base_model_name_or_path.");
+  opened.tokenizer = tokenizer.empty() ? tokenizer_beside(base) : load_tokenizer(tokenizer);
+  opened.end_tokens = end_tokens_in(base, *opened.tokenizer);
+  recipe.train.precision = Precision::kF32;
+  recipe.model = read_hugging_face_config(base);
+  recipe.model_from = adapter.base;
+  recipe.adapter = adapter.adapter;
+  NewWeights weights = new_weights(recipe);
+  weights.storage = WeightStorage::kElements;
+  opened.model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
+  opened.model->require_targets();
+  load_base_weights(recipe, adapter.base_identity, *opened.model);
+  load_peft_weights(*opened.model, opened.directory);
+}
+
 // Data that was prepared before that was recorded has nothing before its documents; what stands in token files that
 // others made is not known.
 bool stood_around_documents(const CheckpointReader& checkpoint, const Tokenizer& tokenizer) {
@@ -85,8 +110,7 @@ void open_checkpoint(OpenedModel& opened, const std::string& tokenizer, Recipe& 
                 tokenizer.empty() ? opened.directory.string() : tokenizer, "Give the right one with --tokenizer.");
   opened.end_tokens = end_tokens(*opened.tokenizer);
   opened.adds_special_tokens = stood_around_documents(checkpoint, *opened.tokenizer);
-  opened.model = LanguageModel::create(recipe.model, std::nullopt);
-  restore_weights(checkpoint, *opened.model);
+  opened.model = load_checkpoint_model(checkpoint);
 }
 
 }  // namespace
@@ -97,6 +121,9 @@ OpenedModel open_model(const fs::path& path, const std::string& tokenizer, std::
   if (is_hugging_face_directory(path)) {
     opened.directory = path;
     open_hugging_face(opened, tokenizer, recipe);
+  } else if (std::filesystem::exists(path / kPeftConfigName)) {
+    opened.directory = path;
+    open_adapter(opened, tokenizer, recipe);
   } else {
     read_checkpoint(path, [&](const fs::path& checkpoint) {
       opened.directory = checkpoint;

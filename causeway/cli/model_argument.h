@@ -28,7 +28,8 @@ struct OpenedModel {
   PipelineOptions pipeline;
 };
 
-// A run directory (its newest checkpoint), a checkpoint, or a Hugging Face directory, on the current device.
+// A run directory (its newest checkpoint), a checkpoint, a Hugging Face directory, or one of an adapter that PEFT can
+// read, with its base, on the current device.
 // `tokenizer`: "bytes", a directory, or empty for the model's own. `precision`: nothing for the
 // one it was trained with; of a Hugging Face directory, f32. Throws Error: kNotFound where there is no model or no
 // tokenizer, kInvalidArgument for a tokenizer that is not the one a run was trained with.

@@ -69,6 +69,15 @@ BatchLoader::BatchLoader(const TokenDataset& dataset, const DocumentPacking& pac
           },
           options) {}
 
+BatchLoader::BatchLoader(const TokenDataset& dataset, const DocumentPairs& pairs, uint64_t samples,
+                         const BatchOptions& options)
+    : BatchLoader(
+          dataset,
+          [&pairs, samples](uint64_t sample) {
+            return sample < samples ? std::vector{pairs.window(sample)} : std::vector<SampleWindow>();
+          },
+          options) {}
+
 BatchLoader::BatchLoader(const TokenDataset& dataset, WindowsOf windows_of, const BatchOptions& options)
     : dataset_(dataset),
       windows_of_(std::move(windows_of)),
@@ -141,7 +150,9 @@ void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
   const auto elements = static_cast<size_t>(rows() * options_.sequence_length);
   batch.first_sample = first_sample;
   batch.valid_targets = 0;
+  batch.global_chosen_targets = 0;
   batch.global_tokens = 0;
+  batch.first_tokens.assign(static_cast<size_t>(rows()), dataset_.token_count());
   batch.inputs.assign(elements, 0);
   batch.targets.assign(elements, kIgnoredTarget);
   if (options_.document_numbers) batch.documents.assign(elements, 0);
@@ -151,11 +162,16 @@ void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
     const std::vector<SampleWindow> windows = windows_of_(first_sample + static_cast<uint64_t>(row));
     for (const SampleWindow& window : windows) batch.global_tokens += positions_of(window);
     const int64_t own_row = row % micro_batch - options_.first_row;
+    const int64_t before = batch.valid_targets + others;
     if (own_row >= 0 && own_row < options_.rows) {
-      fill_row(windows, row / micro_batch * options_.rows + own_row, batch);
+      const int64_t place = row / micro_batch * options_.rows + own_row;
+      fill_row(windows, place, batch);
+      if (!windows.empty()) batch.first_tokens[static_cast<size_t>(place)] = windows.front().offset;
     } else {
       for (const SampleWindow& window : windows) others += count_valid_targets(window);
     }
+    const bool is_chosen = dataset_.holds_pairs() && (first_sample + static_cast<uint64_t>(row)) % 2 == 0;
+    if (is_chosen) batch.global_chosen_targets += batch.valid_targets + others - before;
   }
   batch.global_valid_targets = batch.valid_targets + others;
 }

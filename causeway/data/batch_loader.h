@@ -15,6 +15,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/data/document_packing.h"
+#include "causeway/data/document_pairs.h"
 #include "causeway/data/mixture_order.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
@@ -55,11 +56,14 @@ struct Batch {
   int64_t global_valid_targets = 0;  // and in the whole global batch
   std::vector<int32_t> inputs;
   std::vector<int32_t> targets;
+  // Of preference pairs, those of the chosen sides in the whole global batch.
+  int64_t global_chosen_targets = 0;
   int64_t global_tokens = 0;  // positions of the whole global batch that are not padding
   // The position in its row at which each position's document begins; empty unless asked for. So two positions of a row
   // have the same number exactly when they are in the same document, and what is left of a position after it is taken
   // away is the position in the document.
   std::vector<int32_t> documents;
+  std::vector<uint64_t> first_tokens;  // of each row, where its first token is in the dataset; of padding, its size
 };
 
 class BatchLoader {
@@ -73,6 +77,8 @@ class BatchLoader {
   // The first `samples` of a packing once, in order; behind them rows are padding. The packing must outlive the loader.
   BatchLoader(const TokenDataset& dataset, const DocumentPacking& packing, uint64_t samples,
               const BatchOptions& options);
+  // The first `samples` sides of pairs once, likewise.
+  BatchLoader(const TokenDataset& dataset, const DocumentPairs& pairs, uint64_t samples, const BatchOptions& options);
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
   ~BatchLoader();

@@ -6,6 +6,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/printable.h"
 #include "causeway/base/utf8.h"
+#include "causeway/data/preference_record.h"
 #include "causeway/formats/tokenizer/tokenizer_settings.h"
 
 namespace causeway::data {
@@ -113,6 +114,41 @@ ChatSample ChatEncoder::encode(nlohmann::ordered_json object, const std::string&
   sample.targets.clear();
   sample.counts = {.without_target = 1};
   return sample;
+}
+
+PreferenceSample ChatEncoder::encode_preference(nlohmann::ordered_json object, const std::string& where) const {
+  PreferenceRecord record = read_preference_record(std::move(object), where);
+  PreferenceSample pair;
+  const auto encode_side = [&](const char* name, nlohmann::ordered_json& side, ChatSample& sample) {
+    try {
+      sample = encode(std::move(side), where);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("\"{}\": {}", name, error.message()), error.where(), error.hint());
+    }
+  };
+  encode_side("chosen", record.chosen, pair.chosen);
+  encode_side("rejected", record.rejected, pair.rejected);
+  pair.counts = pair.chosen.counts;
+  pair.counts += pair.rejected.counts;
+  bool is_left_out = pair.chosen.ids.empty() || pair.rejected.ids.empty();
+  if (!is_left_out && pair.chosen.ids == pair.rejected.ids) {
+    if (!options_.skip_without_target)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("\"chosen\" and \"rejected\" are the same tokens{}: {}",
+                              pair.counts.truncated > 0 ? " once they are cut" : "", shown_text(pair.chosen.text)),
+                  where, "Leave the record out, or --skip-without-target counts such pairs and leaves them out.");
+    is_left_out = true;
+  }
+  if (is_left_out) {
+    pair.chosen.ids.clear();
+    pair.rejected.ids.clear();
+    pair.counts = {.without_target = 1};
+    return pair;
+  }
+  pair.counts.preferences = 1;
+  const auto [end, other] = std::ranges::mismatch(pair.chosen.text, pair.rejected.text);
+  pair.prompt_text.assign(pair.chosen.text.begin(), end);
+  return pair;
 }
 
 ChatEncoder::Rendered ChatEncoder::render(ChatRecord& record, ChatSample& sample, const std::string& where) const {

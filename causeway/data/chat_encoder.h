@@ -18,6 +18,13 @@ struct ChatSample {
   ChatCounts counts;             // of this one
 };
 
+// Both sides of a preference pair; without ids where it is left out.
+struct PreferenceSample {
+  ChatSample chosen, rejected;
+  ChatCounts counts;        // of the pair
+  std::string prompt_text;  // what both begin with, before the first target
+};
+
 // The variables that transformers gives every chat template: bos_token, eos_token and what else the tokenizer's files
 // name.
 nlohmann::ordered_json chat_variables(const Tokenizer& tokenizer);
@@ -34,6 +41,10 @@ class ChatEncoder {
   // for records that are none (read_chat_record()), what the template refuses, messages without a template, and
   // (unless they are left out: then ids are empty) samples without a target, with their text.
   ChatSample encode(nlohmann::ordered_json record, const std::string& where) const;
+  // The same of both sides of a pair, each with the prompt. What is an error of one side is one of the pair, and one is
+  // left out with the other. Throws Error naming `where` as read_preference_record() does, too, and for sides that are
+  // the same tokens.
+  PreferenceSample encode_preference(nlohmann::ordered_json record, const std::string& where) const;
 
  private:
   struct Rendered {

@@ -25,6 +25,7 @@ ChatCounts& ChatCounts::operator+=(const ChatCounts& other) {
   truncated += other.truncated;
   truncated_tokens += other.truncated_tokens;
   without_target += other.without_target;
+  preferences += other.preferences;
   return *this;
 }
 

@@ -29,7 +29,8 @@ struct ChatCounts {
   uint64_t dated = 0;     // rendered texts that the date is in
   uint64_t truncated = 0;
   uint64_t truncated_tokens = 0;
-  uint64_t without_target = 0;  // left out
+  uint64_t without_target = 0;  // left out; pairs of which one side is so
+  uint64_t preferences = 0;     // preference pairs, of two samples each
   ChatCounts& operator+=(const ChatCounts& other);
 };
 

@@ -14,20 +14,11 @@ namespace {
 using ChatJson = nlohmann::ordered_json;
 
 constexpr const char* kKnownForms =
-    "Known are: messages; conversations (ShareGPT); prompt and completion; instruction, input and output (Alpaca).";
+    "Known are: messages; conversations (ShareGPT); prompt and completion; instruction, input and output (Alpaca); "
+    "chosen and rejected (preference pairs).";
 
 // At most so many fields of a record are listed.
 constexpr size_t kMostFields = 20;
-
-std::string fields_of(const ChatJson& record) {
-  std::string names;
-  size_t count = 0;
-  for (const auto& [name, value] : record.items()) {
-    if (count++ == kMostFields) return names + ", ...";
-    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", printable(name));
-  }
-  return names.empty() ? "none" : names;
-}
 
 class ChatRecordReader {
  public:
@@ -44,10 +35,9 @@ class ChatRecordReader {
     } else if (has("instruction") && has("output")) {
       read_instruction();
     } else {
-      const bool is_preference = has("chosen") || has("rejected");
       refuse(ErrorKind::kInvalidArgument,
-             fmt::format("the record is no conversation of a known form; its fields are {}", fields_of(record_)),
-             is_preference ? "Preference pairs are not what --chat prepares; give conversations." : kKnownForms);
+             fmt::format("the record is no conversation of a known form; its fields are {}", names_of_fields(record_)),
+             kKnownForms);
     }
     if (result_.is_rendered() && result_.input.messages.empty())
       refuse(ErrorKind::kInvalidArgument, "the conversation has no messages", "Leave the record out.");
@@ -226,6 +216,16 @@ class ChatRecordReader {
 };
 
 }  // namespace
+
+std::string names_of_fields(const nlohmann::ordered_json& record) {
+  std::string names;
+  size_t count = 0;
+  for (const auto& [name, value] : record.items()) {
+    if (count++ == kMostFields) return names + ", ...";
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", printable(name));
+  }
+  return names.empty() ? "none" : names;
+}
 
 ChatRecord read_chat_record(nlohmann::ordered_json record, const std::string& where) {
   return ChatRecordReader(std::move(record), where).read();

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "causeway/data/preference_record.h"
+
 namespace causeway::data {
 namespace {
 
@@ -105,14 +107,32 @@ void DocumentEncoder::encode_chat(EncodedBlock& block, const JsonLine& line, con
                 "Without --strict, U+FFFD takes the place of each, and such conversations are counted.");
   }
   block.replaced_surrogates += record.replaced_surrogates;
+  if (is_preference_record(record.object)) return encode_preference(block, line, record, where);
   const ChatSample sample = chat_->encode(std::move(record.object), where);
+  if (block.first_conversation == 0) block.first_conversation = line.number;
   block.chat += sample.counts;
   block.text_bytes += sample.text.size();
-  if (sample.ids.empty()) return;
+  if (!sample.ids.empty()) add_sample(block, sample, line.number, sample.text);
+}
+
+// Two documents. Pairs of one prompt are all held out, or none is.
+void DocumentEncoder::encode_preference(EncodedBlock& block, const JsonLine& line, JsonRecord& record,
+                                        const std::string& where) const {
+  const PreferenceSample pair = chat_->encode_preference(std::move(record.object), where);
+  if (block.first_preference == 0) block.first_preference = line.number;
+  block.chat += pair.counts;
+  for (const ChatSample* sample : {&pair.chosen, &pair.rejected}) {
+    block.text_bytes += sample->text.size();
+    if (!sample->ids.empty()) add_sample(block, *sample, line.number, pair.prompt_text);
+  }
+}
+
+void DocumentEncoder::add_sample(EncodedBlock& block, const ChatSample& sample, uint64_t line,
+                                 std::string_view held_out_by) const {
   block.ids.insert(block.ids.end(), sample.ids.begin(), sample.ids.end());
   block.targets.insert(block.targets.end(), sample.targets.begin(), sample.targets.end());
-  end_document(
-      block, {0, line.number, false, hashes_documents_ ? hash_text(sample.text) : Hash128{}, is_held_out(sample.text)});
+  end_document(block,
+               {0, line, false, hashes_documents_ ? hash_text(sample.text) : Hash128{}, is_held_out(held_out_by)});
 }
 
 // They are as they were tokenized, with or without an end-of-text token. Their text is not known here: they are held

@@ -106,8 +106,11 @@ std::vector<Window> windows_of_documents(const TokenDataset& dataset, uint64_t c
       documents.push_back({offset, std::min(tokens, kMostSampleTokens)});
     });
   std::vector<Window> windows;
-  count = std::min<uint64_t>(count, documents.size());
-  for (uint64_t i = 0; i < count; ++i) windows.push_back(documents[even_place(documents.size(), count, i)]);
+  const uint64_t sides = dataset.holds_pairs() ? 2 : 1, groups = documents.size() / sides;
+  count = std::min<uint64_t>(count, groups);
+  for (uint64_t i = 0; i < count; ++i)
+    for (uint64_t side = 0; side < sides; ++side)
+      windows.push_back(documents[even_place(groups, count, i) * sides + side]);
   return windows;
 }
 
@@ -149,6 +152,7 @@ std::vector<TextSample> sample_texts(const TokenDataset& dataset, const Tokenize
     }
     sample.text = tokenizer.decode(sample.ids);
     if (dataset.has_targets()) add_pieces(dataset, tokenizer, sample);
+    if (dataset.holds_pairs()) sample.side = samples.size() % 2 == 1 ? "chosen" : "rejected";
   }
   return samples;
 }
@@ -163,6 +167,7 @@ DatasetInspection inspect_dataset(const std::filesystem::path& path,
     result.left_out = dataset.left_out();
     result.documents = dataset.documents();
     result.targets = dataset.targets();
+    result.holds_pairs = dataset.holds_pairs();
     SplitInspection split;
     split.name = name;
     for (const TokenShard& shard : dataset.shards()) {

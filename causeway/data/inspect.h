@@ -38,6 +38,7 @@ struct DatasetInspection {
   std::optional<TokenizerIdentity> tokenizer;
   std::optional<DocumentTokens> documents;
   std::optional<TargetsRecord> targets;  // nothing where all tokens are
+  bool holds_pairs = false;
   std::vector<SourceFile> sources;
   std::vector<SplitInspection> splits;
   std::vector<std::string> left_out;  // files of a directory that are of no split, each as "PATH: why"
@@ -54,11 +55,12 @@ struct TextSample {
     std::string text;
   };
   std::vector<Piece> pieces;
+  std::string side = {};  // of a preference pair: "chosen" or "rejected"
 };
 
 // `count` pieces of at most `tokens` tokens, from places that lie evenly over the dataset; where it says which tokens
-// are targets, whole documents in place of them, of which no more than kMostSampleTokens are shown. Throws
-// Error(kInvalidArgument) where an id is beyond the tokenizer's vocabulary.
+// are targets, whole documents in place of them (of preference pairs both sides of as many pairs), of which no more
+// than kMostSampleTokens are shown. Throws Error(kInvalidArgument) where an id is beyond the tokenizer's vocabulary.
 constexpr uint64_t kMostSampleTokens = 8192;
 std::vector<TextSample> sample_texts(const TokenDataset& dataset, const Tokenizer& tokenizer, uint64_t count,
                                      uint64_t tokens);

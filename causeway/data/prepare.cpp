@@ -50,9 +50,9 @@ class Preparation {
       encoder_.hash_documents();
     }
     train_.emplace(directory_, std::string(kTrainSplit), options_.tokens_per_shard, identity_, documents_, sources_,
-                   options_.chat.has_value());
+                   options_.chat.has_value(), holds_pairs_);
     validation_.emplace(directory_, std::string(kValidationSplit), options_.tokens_per_shard, identity_, documents_,
-                        sources_, options_.chat.has_value());
+                        sources_, options_.chat.has_value(), holds_pairs_);
 
     OrderedPipeline<EncodedBlock> pipeline;
     pipeline.workers = static_cast<size_t>(options_.threads > 0 ? options_.threads : available_processors());
@@ -91,6 +91,7 @@ class Preparation {
       sources_.push_back({input_name(inputs_.files()[block.source].path), 0, {}});
       source_has_text_ = false;
     }
+    require_one_kind(block);
     size_t begin = 0;
     for (const EncodedDocument& document : block.documents) {
       const std::span<const int32_t> ids = std::span(block.ids).subspan(begin, document.end - begin);
@@ -117,6 +118,21 @@ class Preparation {
     skipped_.end_file();
     if (!source_has_text_) note_empty_document(block.source, {});
     sources_.back() = *block.finished;
+  }
+
+  // A dataset is of preference pairs or of conversations.
+  void require_one_kind(const EncodedBlock& block) {
+    const uint64_t pair = block.first_preference, conversation = block.first_conversation;
+    if (pair == 0 && conversation == 0) return;
+    const bool begins_with_pair = pair != 0 && (conversation == 0 || pair < conversation);
+    if (!kind_is_known_) holds_pairs_ = begins_with_pair;
+    kind_is_known_ = true;
+    const uint64_t other = holds_pairs_ ? conversation : pair;
+    if (other == 0) return;
+    throw Error(ErrorKind::kInvalidArgument,
+                holds_pairs_ ? "the record is a conversation, and those before it are preference pairs"
+                             : "the record is a preference pair, and those before it are conversations",
+                place_name(block.source, other), "Prepare a dataset of each.");
   }
 
   // `line`: or the number of a sample; 0 for the whole of the source.
@@ -180,6 +196,7 @@ class Preparation {
     summary.manifest.documents = documents_;
     summary.chat = chat_;
     if (options_.chat) summary.manifest.targets = options_.chat->record(chat_);
+    summary.manifest.holds_pairs = holds_pairs_;
     summary.manifest.sources = sources_;
     summary.manifest.splits[std::string(kTrainSplit)] = train_->entry();
     if (wants_validation()) summary.manifest.splits[std::string(kValidationSplit)] = validation_->entry();
@@ -225,6 +242,7 @@ class Preparation {
   SkippedLines skipped_;
   uint64_t replaced_surrogates_ = 0;
   ChatCounts chat_;
+  bool holds_pairs_ = false, kind_is_known_ = false;
   uint64_t text_bytes_ = 0;
   PrepareProgress progress_;
 };

@@ -16,10 +16,11 @@ namespace causeway::data {
 class SplitWriter {
  public:
   // Writes `directory`/`name`-00000.tokens and so on. `sources` are those that append() counts; it may grow, and
-  // `documents` change. `has_targets`: the shards say which tokens are targets.
+  // `documents` and `holds_pairs` change before the first shard is written. `has_targets`: the shards say which tokens
+  // are targets.
   SplitWriter(std::filesystem::path directory, std::string name, uint64_t tokens_per_shard, TokenizerIdentity tokenizer,
-              const std::optional<DocumentTokens>& documents, const std::vector<SourceFile>& sources,
-              bool has_targets = false);
+              const std::optional<DocumentTokens>& documents, const std::vector<SourceFile>& sources, bool has_targets,
+              const bool& holds_pairs);
 
   const SplitEntry& entry() const { return entry_; }
 
@@ -36,6 +37,7 @@ class SplitWriter {
   const std::optional<DocumentTokens>& documents_;
   const std::vector<SourceFile>& sources_;
   bool has_targets_;
+  const bool& holds_pairs_;
   SplitEntry entry_;
   std::optional<TokenShardBuilder> builder_;
   std::vector<size_t> shard_sources_;

@@ -142,6 +142,11 @@ TokenDataset TokenDataset::join(std::vector<TokenDataset> datasets) {
   const int token_bytes = joined.shards_.front().token_bytes();
   for (TokenDataset& dataset : std::span(datasets).subspan(1)) {
     require_same_tokenizer(joined, dataset);
+    if (joined.holds_pairs_ != dataset.holds_pairs_)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the dataset {} of preference pairs, and {} {}", dataset.holds_pairs_ ? "is" : "is not",
+                              joined.path_.string(), joined.holds_pairs_ ? "is one" : "is not"),
+                  dataset.path_.string(), "Train on one kind of data.");
     if (!joined.tokenizer_identity_ && dataset.shards_.front().token_bytes() != token_bytes) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the token ids are {} bytes wide, those of {} {}: they are not of one tokenizer",
@@ -182,6 +187,7 @@ TokenDataset TokenDataset::open_shards(const std::filesystem::path& path, std::s
   if (const ShardMetadata* metadata = dataset.shards_.front().metadata()) {
     dataset.tokenizer_identity_ = metadata->tokenizer;
     dataset.documents_ = metadata->documents;
+    dataset.holds_pairs_ = metadata->holds_pairs;
   }
   for (const TokenShard& shard : dataset.shards_) {
     if (shard.format() != dataset.shards_.front().format() ||
@@ -241,6 +247,7 @@ void TokenDataset::open_prepared(std::string_view split, const TokenDatasetOptio
   tokenizer_identity_ = manifest.tokenizer;
   documents_ = manifest.documents;
   targets_ = manifest.targets;
+  holds_pairs_ = manifest.holds_pairs;
   for (const ShardEntry& entry : found->second.shards) {
     const std::filesystem::path file = path_ / entry.file;
     add_shard(TokenShard::open(file, options.token_bytes), options);
@@ -321,6 +328,7 @@ std::string TokenDataset::fingerprint() const {
                             shard.token_count(), shard.stored_hash().hex());
     if (shard.has_targets()) identity += fmt::format("targets {}\n", shard.stored_targets_hash().hex());
   }
+  if (holds_pairs_) identity += "pairs\n";
   return hash_text(identity).hex();
 }
 

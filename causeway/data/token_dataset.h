@@ -46,7 +46,8 @@ class TokenDataset {
                            const TokenDatasetOptions& options = {});
 
   // Several datasets, the sources of a mixture, as one: their tokens one after the other. Throws
-  // Error(kInvalidArgument) naming two of them that were made with different tokenizers.
+  // Error(kInvalidArgument) naming two of them that were made with different tokenizers, or of which one holds
+  // preference pairs and the other does not.
   static TokenDataset join(std::vector<TokenDataset> datasets);
 
   uint64_t token_count() const { return token_count_; }
@@ -87,6 +88,8 @@ class TokenDataset {
   const std::optional<TokenizerIdentity>& tokenizer_identity() const { return tokenizer_identity_; }
   // How the dataset came to say which tokens are targets, when it does; of several sources, the first one's.
   const std::optional<TargetsRecord>& targets() const { return targets_; }
+  // Whether its documents are preference pairs: one that was chosen with its prompt, and the rejected one behind it.
+  bool holds_pairs() const { return holds_pairs_; }
   // What stands around each document, when the files say so; of several sources, the first one's.
   const std::optional<DocumentTokens>& documents() const { return documents_; }
   // Whether every shard tells where its documents start.
@@ -124,6 +127,7 @@ class TokenDataset {
   std::optional<TokenizerIdentity> tokenizer_identity_;
   std::optional<DocumentTokens> documents_;
   std::optional<TargetsRecord> targets_;
+  bool holds_pairs_ = false;
 };
 
 // The tokenizer that the dataset at `path` says it was made with, from its description alone: of a prepared directory

@@ -50,6 +50,15 @@ class Fields {
     return value.get<uint64_t>();
   }
 
+  // False where it is not there.
+  bool flag(const char* key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) return false;
+    if (!found->is_boolean())
+      refuse_manifest(fmt::format("\"{}\" of {} is neither true nor false", key, name_), where_);
+    return found->get<bool>();
+  }
+
   const Json& list(const char* key) const {
     const Json& value = at(key);
     if (!value.is_array()) refuse_manifest(fmt::format("\"{}\" of {} is not a list", key, name_), where_);
@@ -194,6 +203,7 @@ SplitEntry split_from_json(const std::string& name, const Json& json, bool has_t
 std::string print_shard_metadata(const ShardMetadata& metadata) {
   OrderedJson json = {{"tokenizer", tokenizer_to_json(metadata.tokenizer)}};
   add_documents(json, metadata.documents);
+  if (metadata.holds_pairs) json["pairs"] = true;
   json["sources"] = sources_to_json(metadata.sources);
   return dump(json, -1);
 }
@@ -203,7 +213,7 @@ ShardMetadata parse_shard_metadata(std::string_view text, const std::string& whe
   const Fields fields(json, "the shard's description", where);
   const TokenizerIdentity tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
   return {tokenizer, sources_from_json(fields.list("sources"), where),
-          documents_from_json(fields, json, tokenizer.vocabulary_size, where)};
+          documents_from_json(fields, json, tokenizer.vocabulary_size, where), fields.flag("pairs")};
 }
 
 std::string print_manifest(const DatasetManifest& manifest) {
@@ -211,6 +221,7 @@ std::string print_manifest(const DatasetManifest& manifest) {
   json["tokenizer"] = tokenizer_to_json(manifest.tokenizer);
   add_documents(json, manifest.documents);
   if (manifest.targets) json["targets"] = targets_to_json(*manifest.targets);
+  if (manifest.holds_pairs) json["pairs"] = true;
   json["splits"] = OrderedJson::object();
   for (const auto& [name, split] : manifest.splits) {
     OrderedJson shards = OrderedJson::array();
@@ -245,6 +256,7 @@ DatasetManifest parse_manifest(std::string_view text, const std::string& where) 
   manifest.tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
   manifest.documents = documents_from_json(fields, json, manifest.tokenizer.vocabulary_size, where);
   if (has_targets) manifest.targets = targets_from_json(fields.at("targets"), where);
+  manifest.holds_pairs = fields.flag("pairs");
   manifest.sources = sources_from_json(fields.list("sources"), where);
   const Json& splits = fields.at("splits");
   if (!splits.is_object() || splits.empty()) refuse_manifest("\"splits\" names no split", where);

@@ -43,12 +43,13 @@ struct ShardMetadata {
   // Not known of ids that somebody else's program made. Of text that was prepared before it was recorded, nothing
   // stands before each document.
   std::optional<DocumentTokens> documents = std::nullopt;
+  bool holds_pairs = false;  // as of a dataset
 };
 
 struct ShardEntry {
   std::string file;  // a name in the dataset's directory
   uint64_t tokens = 0;
-  std::string hash;          // of the tokens, as in the shard's header
+  std::string hash;               // of the tokens, as in the shard's header
   std::string targets_hash = {};  // of which of them are targets, likewise; empty where all are
 };
 
@@ -80,6 +81,8 @@ struct DatasetManifest {
   std::map<std::string, SplitEntry> splits;  // "train", "validation"
   std::optional<DocumentTokens> documents = std::nullopt;
   std::optional<TargetsRecord> targets = std::nullopt;  // nothing where all tokens are
+  // Documents are preference pairs: the completion that was chosen with its prompt, then the rejected one.
+  bool holds_pairs = false;
 };
 
 constexpr std::string_view kManifestFileName = "dataset.json";

@@ -17,8 +17,14 @@ struct Affine {
   Tensor weight, bias;
 };
 
+struct Projection {
+  Matrix weight;
+  Tensor bias;
+};
+
 struct Gpt2Block {
-  Affine attention_norm, qkv, attention_output, mlp_norm, up, down;
+  Affine attention_norm, mlp_norm;
+  Projection qkv, attention_output, up, down;
 };
 
 class Gpt2 final : public LanguageModel {
@@ -35,8 +41,9 @@ class Gpt2 final : public LanguageModel {
       return {declare(name + ".weight", {width}, Initial::kOnes, weights),
               declare(name + ".bias", {width}, Initial::kZeros, weights)};
     };
-    const auto projection = [&](const std::string& name, ParameterDim in, ParameterDim out, Initial initial) -> Affine {
-      return {declare(name + ".weight", {in, out}, initial, weights),
+    const auto projection = [&](const std::string& name, ParameterDim in, ParameterDim out,
+                                Initial initial) -> Projection {
+      return {declare_matrix(name, out, in, initial, weights, MatrixLayout::kInputFirst),
               declare(name + ".bias", {out}, Initial::kZeros, weights)};
     };
     for (int64_t i = 0; i < c.layers; ++i) {
@@ -56,7 +63,9 @@ class Gpt2 final : public LanguageModel {
   Tensor output_weight() const override { return part().holds_head() ? token_embedding_ : Tensor(); }
 
  private:
-  static Tensor project(const Tensor& x, const Affine& affine) { return matmul(x, affine.weight) + affine.bias; }
+  Tensor project(const Tensor& x, const Projection& projection, const ForwardInputs& inputs) const {
+    return multiply(x, projection.weight, inputs) + projection.bias;
+  }
   Tensor norm(const Tensor& x, const Affine& affine) const {
     return layer_norm(x, affine.weight, affine.bias, config().norm_epsilon);
   }
@@ -68,16 +77,16 @@ class Gpt2 final : public LanguageModel {
                   fmt::format("a sequence of {} tokens, but the position table has {} entries", length.constant(),
                               config().max_sequence_length),
                   "embedding", "Shorten the sequences, or raise model.max_sequence_length.");
-    return drop(embedding(inputs.tokens, token_embedding_) + embed_positions(inputs), inputs);
+    return drop(look_up(inputs.tokens, token_embedding_) + embed_positions(inputs), inputs);
   }
 
   Tensor embed_positions(const ForwardInputs& inputs) const {
     const Tensor& tokens = inputs.tokens;
     if (!inputs.positions.defined() && !inputs.positions_restart)
-      return narrow(position_embedding_, 0, 0, tokens.size(1));
+      return cast(narrow(position_embedding_, 0, 0, tokens.size(1)), DType::kF32);
     Tensor positions = inputs.positions.defined() ? inputs.positions : index_tensor(DType::kI32, {tokens.size(1)}, 0);
     if (inputs.positions_restart) positions = positions - inputs.documents;
-    return embedding(positions, position_embedding_);
+    return look_up(positions, position_embedding_);
   }
 
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {
@@ -98,17 +107,18 @@ class Gpt2 final : public LanguageModel {
   Tensor attention(const Tensor& x, int64_t layer, const ForwardInputs& inputs) const {
     const Scope scope("attention");
     const Gpt2Block& block = blocks_[static_cast<size_t>(layer)];
-    const std::vector<Tensor> qkv = split(project(norm(x, block.attention_norm), block.qkv), config().width, -1);
+    const std::vector<Tensor> qkv =
+        split(project(norm(x, block.attention_norm), block.qkv, inputs), config().width, -1);
     const int64_t heads = config().heads;
     const Tensor mixed = attend(split_heads(qkv[0], heads), split_heads(qkv[1], heads), split_heads(qkv[2], heads),
                                 inputs, attention_form(layer));
-    return drop(project(mixed, block.attention_output), inputs);
+    return drop(project(mixed, block.attention_output, inputs), inputs);
   }
 
   Tensor mlp(const Tensor& x, const Gpt2Block& block, const ForwardInputs& inputs) const {
     const Scope scope("mlp");
-    const Tensor inner = gelu(project(norm(x, block.mlp_norm), block.up), GeluApproximation::kTanh);
-    return drop(project(inner, block.down), inputs);
+    const Tensor inner = gelu(project(norm(x, block.mlp_norm), block.up, inputs), GeluApproximation::kTanh);
+    return drop(project(inner, block.down, inputs), inputs);
   }
 
   Tensor token_embedding_, position_embedding_;

@@ -102,19 +102,28 @@ bool equal_values(const SafetensorsModel& weights, const std::string& a, const s
   return as_f32(weights.entry(a), weights.data(a)) == as_f32(weights.entry(b), weights.data(b));
 }
 
-// Of a tensor that is cut over the mesh only this rank's part is touched: the file is mapped, not read.
-void load_parameter(Tensor tensor, const SafetensorsModel& weights, const StoredWeight& stored) {
-  const SafetensorsEntry& entry = weights.entry(stored.stored_name);
-  std::span<const std::byte> bytes = weights.data(stored.stored_name);
+}  // namespace
+
+void load_tensor(Tensor tensor, const SafetensorsEntry& entry, std::span<const std::byte> bytes,
+                 const std::string& stored_name) {
+  if (entry.shape != evaluate(tensor.shape(), {}))
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("has shape [{}], but the model's is [{}]", fmt::join(entry.shape, ", "),
+                            fmt::join(evaluate(tensor.shape(), {}), ", ")),
+                stored_name, "Check that the configuration and the weights belong together.");
   std::vector<std::byte> part;
   if (tensor.is_cut()) {
-    part.resize(static_cast<size_t>(tensor.local_bytes()) / sizeof(float) * element_bytes(entry));
-    copy_common_box(bytes, whole_box(stored.shape), part, {tensor.local_start(), tensor.local_shape()},
+    part.resize(static_cast<size_t>(tensor.local_bytes()) / size_bytes(tensor.dtype()) * element_bytes(entry));
+    copy_common_box(bytes, whole_box(entry.shape), part, {tensor.local_start(), tensor.local_shape()},
                     element_bytes(entry));
     bytes = part;
   }
-  if (entry.dtype == DType::kF32) return tensor.write_bytes(bytes);
-  tensor.write_bytes(std::as_bytes(std::span<const float>(as_f32(entry, bytes))));
+  if (entry.dtype == tensor.dtype()) return tensor.write_bytes(bytes);
+  const std::vector<float> values = as_f32(entry, bytes);
+  if (tensor.dtype() == DType::kF32) return tensor.write_bytes(std::as_bytes(std::span(values)));
+  std::vector<std::byte> narrow(values.size() * size_bytes(tensor.dtype()));
+  for (size_t i = 0; i < values.size(); ++i) write_element(tensor.dtype(), narrow.data(), i, values[i]);
+  tensor.write_bytes(narrow);
 }
 
 void require_writable_values(const NamedTensorSpec& tensor, std::span<const float> values) {
@@ -128,8 +137,6 @@ void require_writable_values(const NamedTensorSpec& tensor, std::span<const floa
                   "Choose bf16 or f32.");
   }
 }
-
-}  // namespace
 
 Error naming_directory_of(const Error& error, const std::string& directory) {
   const bool is_named = error.where().starts_with(directory);
@@ -167,6 +174,7 @@ std::vector<std::string> notes_on(const OtherEntries& entries) {
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights) {
   std::vector<StoredWeight> found;
   for (const Parameter& parameter : model.parameters()) {
+    if (parameter.is_adapter) continue;
     const std::string stored = stored_name(weights, model.config(), parameter.name);
     if (stored.empty()) fail_missing(weights, model_family(model.config().family), parameter.name);
     check_shape(weights, stored, sizes_of(parameter));
@@ -184,7 +192,9 @@ void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, ui
 
 std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights) {
   std::vector<StoredWeight> found = find_weights(model, weights);
-  for (size_t i = 0; i < found.size(); ++i) load_parameter(model.parameters()[i].tensor, weights, found[i]);
+  for (const StoredWeight& one : found)
+    load_tensor(model.parameter(one.name).tensor, weights.entry(one.stored_name), weights.data(one.stored_name),
+                one.stored_name);
   return found;
 }
 

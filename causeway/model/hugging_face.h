@@ -32,9 +32,9 @@ struct StoredWeight {
   std::vector<int64_t> shape;
 };
 
-// Of every parameter that the model or its part has, in their order; no values are read. Throws Error(kInvalidArgument)
-// naming a tensor that is missing or has another shape, and Error(kUnsupported) for one whose type is not f64, f32,
-// bf16 or f16.
+// Of every parameter that the model or its part has, adapters left out, in their order; no values are read. Throws
+// Error(kInvalidArgument) naming a tensor that is missing or has another shape, and Error(kUnsupported) for one whose
+// type is not f64, f32, bf16 or f16.
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights);
 
 // The elements of a weight from `first` on, as f32: f64 is rounded to nearest even.
@@ -50,6 +50,11 @@ std::vector<StoredWeight> load_parameters(LanguageModel& model, const Safetensor
 void require_no_other_tensors(const ModelConfig& config, const SafetensorsModel& weights,
                               const std::vector<std::string>& read);
 
+// Overwrites a tensor, or what this rank holds of it, with the values of one in a file, converted to its type: of one
+// that is cut over the mesh only this rank's part is touched. Throws Error(kInvalidArgument) for another shape.
+void load_tensor(Tensor tensor, const SafetensorsEntry& entry, std::span<const std::byte> bytes,
+                 const std::string& stored_name);
+
 // Both, of a whole model.
 void load_weights(LanguageModel& model, const SafetensorsModel& weights);
 
@@ -61,6 +66,10 @@ std::unique_ptr<LanguageModel> load_hugging_face_model(const std::filesystem::pa
 
 // Fills `values` with the elements of a tensor in `box`, row-major.
 using WeightSource = std::function<void(const std::string& name, const Box& box, std::span<float> values)>;
+
+// Throws Error(kInvalidArgument) naming the tensor where a value is not finite, or beyond f16's range where it is to be
+// one.
+void require_writable_values(const NamedTensorSpec& tensor, std::span<const float> values);
 
 // Writes tensors of f32, bf16 or f16 into a directory that holds no model, rounded to nearest even, in files of at most
 // `max_file_bytes`, and flushes them. Throws Error(kInvalidArgument) naming a tensor with a value that is not finite,

@@ -10,6 +10,7 @@
 #include "causeway/model/family.h"
 #include "causeway/model/key_value_cache.h"
 #include "causeway/model/parameter_sharding.h"
+#include "causeway/passes/recompute.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/normal_values.h"
 #include "causeway/tensor/ops.h"
@@ -18,13 +19,22 @@
 namespace causeway::model {
 namespace {
 
+// What this rank holds of a tensor, rounded to its type.
+void write_rounded(Tensor& tensor, std::span<const float> values) {
+  if (tensor.dtype() == DType::kF32) return tensor.write_bytes(std::as_bytes(values));
+  std::vector<std::byte> bytes(values.size() * size_bytes(tensor.dtype()));
+  for (size_t i = 0; i < values.size(); ++i) write_element(tensor.dtype(), bytes.data(), i, values[i]);
+  tensor.write_bytes(bytes);
+}
+
 // Before anything is allocated: a processor's memory is promised in any amount, and the kernel ends the program when
 // it is used.
-void require_memory(const ModelConfig& config, const ModelPart& part) {
+void require_memory(const ModelConfig& config, const ModelPart& part, const NewWeights& weights) {
   const Device& device = Context::current()->device();
   // What a rank holds at least: some parameters may not divide.
   const double share = held_share(Context::current()->mesh()) / static_cast<double>(part.stages());
-  const int64_t all = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32));
+  const DType least = weights.is_trained ? weights.frozen_type : DType::kF32;
+  const int64_t all = parameter_count(config) * static_cast<int64_t>(size_bytes(least));
   const auto bytes = static_cast<int64_t>(static_cast<double>(all) * share);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
@@ -42,9 +52,38 @@ std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, 
 
 std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, const ModelPart& part,
                                                      std::optional<uint64_t> seed, WeightStorage storage) {
+  return create(config, part, NewWeights{.seed = seed, .storage = storage});
+}
+
+std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, const ModelPart& part,
+                                                     const NewWeights& weights) {
   CAUSEWAY_CHECK(config == config.resolved());
-  require_memory(config, part);
-  return model_family(config.family).build(config, part, {seed, storage});
+  require_memory(config, part, weights);
+  std::unique_ptr<LanguageModel> model = model_family(config.family).build(config, part, weights);
+  model->adapter_ = weights.adapter;
+  return model;
+}
+
+void LanguageModel::require_targets() const {
+  if (!adapter_.is_used()) return;
+  std::vector<std::string> names, ends;
+  // All layers have what the layers of a part have.
+  for (const Matrix& matrix : matrices_) {
+    const std::string_view block = block_of_scope(matrix.name);
+    const std::string before(block.substr(0, block.rfind('.') + 1)), behind = matrix.name.substr(block.size());
+    for (int64_t layer = 0; layer < config_.layers; ++layer)
+      names.push_back(fmt::format("{}{}{}", before, layer, behind));
+    const std::string end = matrix.name.substr(matrix.name.rfind('.') + 1);
+    if (std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
+  }
+  for (const std::string& pattern : target_patterns(adapter_.targets)) {
+    if (std::ranges::any_of(names, [&](const std::string& name) { return matches_target(pattern, name); })) continue;
+    const std::string nearest = nearest_name(pattern, ends);
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("'{}' names no matrix in the layers of {}", pattern, config_.family), "lora.targets",
+                fmt::format("{}There are {}, or all-linear for all of them.",
+                            nearest.empty() ? "" : fmt::format("Did you mean {}? ", nearest), list_names(ends)));
+  }
 }
 
 const Parameter& LanguageModel::parameter(const std::string& name) const {
@@ -77,21 +116,29 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   const Sharding lies = weight_sharding(dims, Context::current()->mesh());
   const bool only_multiplied =
       shape.size() >= 2 && declared_piece_.has_value();  // embeddings are declared before layers
-  Tensor tensor = only_multiplied && weights.storage == WeightStorage::kHalves
+  const bool is_trained = !weights.is_trained || weights.is_trained(name);
+  const DType type = is_trained || shape.size() < 2 ? DType::kF32 : weights.frozen_type;
+  Tensor tensor = only_multiplied && is_trained && weights.storage == WeightStorage::kHalves
                       ? Tensor::uninitialized_halves(shape, lies)
-                      : Tensor::uninitialized(shape, DType::kF32, lies);
+                      : Tensor::uninitialized(shape, type, lies);
   if (weights.seed && (initial == Initial::kNormal || initial == Initial::kResidualNormal)) {
     const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
-    fill_normal(tensor,
-                {.seed = *weights.seed,
-                 .stream = hash_text(name).low,
-                 .standard_deviation = config_.initializer_range * (initial == Initial::kNormal ? 1 : residual)});
+    Tensor wide = type == DType::kF32 ? tensor : Tensor::uninitialized(shape, DType::kF32, lies);
+    fill_normal(wide, {.seed = *weights.seed,
+                       .stream = hash_text(name).low,
+                       .standard_deviation = config_.initializer_range * (initial == Initial::kNormal ? 1 : residual)});
+    if (type != DType::kF32) {
+      std::vector<float> values(static_cast<size_t>(wide.local_bytes()) / sizeof(float));
+      wide.read_bytes(std::as_writable_bytes(std::span(values)));
+      write_rounded(tensor, values);
+    }
   } else if (weights.seed) {
-    const std::vector<float> elements(static_cast<size_t>(tensor.local_bytes()) / sizeof(float),
+    const std::vector<float> elements(static_cast<size_t>(tensor.local_bytes()) / size_bytes(type),
                                       initial == Initial::kOnes ? 1.0f : 0.0f);
-    tensor.write_bytes(std::as_bytes(std::span(elements)));
+    write_rounded(tensor, elements);
   }
   Parameter parameter{name, tensor, shape.size() >= 2};
+  parameter.is_trained = is_trained;
   parameter.only_multiplied = only_multiplied;
   parameter.is_copy = !declared_piece_ && !part_.holds_embedding();
   // The rows of an untied embedding are of kLookup.
@@ -99,6 +146,47 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   parameter.piece = declared_piece_.value_or(parameter.is_copy ? part_.pieces() - 1 : 0);
   parameters_.push_back(std::move(parameter));
   return tensor;
+}
+
+Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
+                                     const NewWeights& weights, MatrixLayout layout) {
+  const bool input_first = layout == MatrixLayout::kInputFirst;
+  const std::vector<ParameterDim> dims = input_first ? std::vector{in, out} : std::vector{out, in};
+  Matrix matrix{.name = name, .weight = declare(name + ".weight", dims, initial, weights), .input_first = input_first};
+  parameters_.back().input_first = input_first;
+  const AdapterConfig& adapter = weights.adapter;
+  const std::vector<std::string> patterns = target_patterns(adapter.targets);
+  if (adapter.is_used() && std::ranges::any_of(patterns, [&](const auto& one) { return matches_target(one, name); })) {
+    const ParameterDim rank{adapter.rank, LogicalDim::kRank};
+    const NewWeights of_adapter{.storage = weights.storage};
+    const auto part = [&](const char* end, const std::vector<ParameterDim>& shape) {
+      const Tensor tensor = declare(name + end, shape, Initial::kZeros, of_adapter);
+      parameters_.back().is_adapter = true;
+      return tensor;
+    };
+    matrix.a = part(".lora_A.weight", {rank, in});
+    matrix.b = part(".lora_B.weight", {out, rank});
+    if (adapter.kind == AdapterKind::kDora) matrix.magnitude = part(".lora_magnitude_vector", {out});
+  }
+  matrices_.push_back(matrix);
+  return matrix;
+}
+
+Tensor LanguageModel::multiply(const Tensor& x, const Matrix& matrix, const ForwardInputs& inputs) const {
+  const auto by_weight = [&](const Tensor& given) {
+    return matrix.input_first ? matmul(given, matrix.weight) : linear(given, matrix.weight);
+  };
+  const Tensor product = by_weight(x);
+  if (!matrix.has_adapter()) return product;
+  const bool drops = adapter_.dropout > 0 && inputs.dropout_key.defined();
+  const Tensor given = drops ? dropout(x, adapter_.dropout, inputs.dropout_key) : x;
+  // The scale is that of the smaller product.
+  const Tensor added = linear(linear(given, matrix.a) * adapter_.scale(), matrix.b);
+  if (!matrix.magnitude.defined()) return product + added;
+  // The length counts as a constant (section 4.3 of the paper).
+  const Tensor factor = matrix.magnitude / stop_gradient(row_lengths(matrix, adapter_));
+  if (!drops) return factor * (product + added);
+  return product + (factor - 1.0) * by_weight(given) + factor * added;
 }
 
 // Dropout draws from streams that are a layer's own, so that masks do not depend on what else is traced with it.
@@ -192,11 +280,23 @@ Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, c
                                           : constant_tensor(DType::kF32, {}, 0));
 }
 
+Tensor LanguageModel::token_losses(const ForwardInputs& inputs, const Tensor& targets) const {
+  CAUSEWAY_CHECK(part_.is_whole());
+  const Tensor stream = last_stream(inputs);
+  const Scope scope("head");
+  return linear_cross_entropy(last_norm(stream), output_weight(), targets,
+                              {.reduction = Reduction::kNone, .softcap = logit_softcap()});
+}
+
 Tensor LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const {
   const Scope scope("head");
   return linear_cross_entropy(
       last_norm(stream), output_weight(), targets,
       {.reduction = Reduction::kSum, .token_weights = token_weights, .softcap = logit_softcap()});
+}
+
+Tensor LanguageModel::look_up(const Tensor& ids, const Tensor& table) {
+  return cast(embedding(ids, table), DType::kF32);
 }
 
 Tensor LanguageModel::drop(const Tensor& x, const ForwardInputs& inputs) const {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "causeway/model/adapter.h"
 #include "causeway/model/config.h"
 #include "causeway/model/model_part.h"
 #include "causeway/model/parameter_sharding.h"
@@ -27,11 +29,19 @@ enum class WeightStorage {
 struct NewWeights {
   std::optional<uint64_t> seed = {};  // nothing: of undefined contents
   WeightStorage storage = WeightStorage::kElements;
+  // Whether a parameter of that name is trained; empty: all are.
+  std::function<bool(const std::string& name)> is_trained = {};
+  // In which matrices and tables lie that are not trained: the type they are multiplied in, f32 or bf16. Vectors lie in
+  // f32.
+  DType frozen_type = DType::kF32;
+  // Adapters beside them, which are trained whatever `is_trained` says. Their contents are undefined until
+  // initialize_adapters().
+  AdapterConfig adapter = {};
 };
 
 struct Parameter {
   std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
-  Tensor tensor;      // f32, in Hugging Face's layout; cut over the mesh where its context has one
+  Tensor tensor;      // f32 unless frozen, in Hugging Face's layout; cut over the mesh where its context has one
   bool decays;        // weight decay applies: matrices and embeddings, not norms and biases
   int64_t piece = 0;  // of the model (ModelPart), where it is used
   // A tied embedding whose output layer is another stage's, or the other way round: both ends hold it, and update it by
@@ -39,6 +49,10 @@ struct Parameter {
   bool is_shared = false;
   bool is_copy = false;
   bool only_multiplied = false;  // a matrix of GEMMs alone: no embedding, tied or not, no norm and no bias
+  // Otherwise it is frozen: no gradient is computed of it, and the optimizer keeps nothing of it.
+  bool is_trained = true;
+  bool input_first = false;  // a matrix of GEMMs that lies as [in, out]; others are [out, in]
+  bool is_adapter = false;   // a part of an adapter: no weight of the model that it belongs to
 };
 
 // What one forward pass is given beside the tokens.
@@ -89,11 +103,18 @@ class LanguageModel {
   static std::unique_ptr<LanguageModel> create(const ModelConfig& config, const ModelPart& part,
                                                std::optional<uint64_t> seed,
                                                WeightStorage storage = WeightStorage::kElements);
+  static std::unique_ptr<LanguageModel> create(const ModelConfig& config, const ModelPart& part,
+                                               const NewWeights& weights);
 
   const ModelConfig& config() const { return config_; }
   const ModelPart& part() const { return part_; }
   // In Hugging Face's order; a tied output layer is not listed, but where the embedding is another stage's.
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  // The matrices of the layers that are here.
+  const std::vector<Matrix>& matrices() const { return matrices_; }
+  const AdapterConfig& adapter() const { return adapter_; }
+  // Throws Error(kInvalidArgument) where a pattern of lora.targets names no matrix of the whole model.
+  void require_targets() const;
   // Throws Error(kNotFound) with the nearest name.
   const Parameter& parameter(const std::string& name) const;
 
@@ -117,6 +138,10 @@ class LanguageModel {
   // sum_i token_weights_i * -log p(target_i), f32 []; targets i32 [B, T] with negative = ignored, token_weights f32
   // [B, T]. Never holds all logits. The same on every rank.
   Tensor loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const;
+
+  // -log p(target_i) of each, f32 [B, T], 0 where a target is ignored. The gradient of each is its own, and computes
+  // the logits again. Of a whole model.
+  Tensor token_losses(const ForwardInputs& inputs, const Tensor& targets) const;
 
   // One piece of it that is here. The residual stream [B, T, width] before it (before the first piece: undefined) gives
   // that after it.
@@ -145,9 +170,17 @@ class LanguageModel {
   // contents stay undefined.
   Tensor declare(const std::string& name, const std::vector<ParameterDim>& dims, Initial initial,
                  const NewWeights& weights);
+  // The same of a matrix of a layer, "NAME.weight" of [out, in] or [in, out], which may have an adapter.
+  enum class MatrixLayout { kOutputFirst, kInputFirst };
+  Matrix declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
+                        const NewWeights& weights, MatrixLayout layout = MatrixLayout::kOutputFirst);
+  // x [..., in] multiplied by a matrix and its adapter: [..., out].
+  Tensor multiply(const Tensor& x, const Matrix& matrix, const ForwardInputs& inputs) const;
   // x [B, T, width], the residual stream, as it lies over the mesh between blocks; x itself where sequences are not
   // cut.
   Tensor residual_stream(const Tensor& x) const;
+  // Rows of a table [N, width] in f32, in whatever type the table lies.
+  static Tensor look_up(const Tensor& ids, const Tensor& table);
   // Dropout of config().dropout where the inputs carry a key.
   Tensor drop(const Tensor& x, const ForwardInputs& inputs) const;
   // x [B, T, heads x head_dim] as [B, T, heads, head_dim].
@@ -163,6 +196,8 @@ class LanguageModel {
   ModelConfig config_;
   ModelPart part_;
   std::vector<Parameter> parameters_;
+  std::vector<Matrix> matrices_;
+  AdapterConfig adapter_;
   std::optional<int64_t> declared_piece_;  // of what is declared now; nothing: what comes before the layers
 };
 

@@ -160,14 +160,14 @@ Llama::Llama(const ModelConfig& c, const ModelPart& part, const LlamaVariant& va
   const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth};
   const ParameterDim rows{c.vocabulary_size, c.tie_embeddings ? LogicalDim::kVocabulary : LogicalDim::kLookup};
   if (part.holds_embedding() || (c.tie_embeddings && part.holds_head()))
-    embedding_ = declare_matrix("model.embed_tokens", rows, width, Initial::kNormal, weights);
+    embedding_ = declare("model.embed_tokens.weight", {rows, width}, Initial::kNormal, weights);
   for (int64_t i = 0; i < c.layers; ++i) blocks_.push_back(begin_layer(i) ? declare_layer(i, weights) : Block());
   const RotaryScaling scaling = scaling_of(c);
   frequencies_ = rotary_frequencies(c.head_dim, c.own_number(kRopeTheta),
                                     scaling.factor == 1 ? std::nullopt : std::optional(scaling));
   if (!begin_head()) return;
   final_norm_ = declare_norm("model.norm", width, weights);
-  output_ = c.tie_embeddings ? embedding_ : declare_matrix("lm_head", vocabulary, width, Initial::kNormal, weights);
+  output_ = c.tie_embeddings ? embedding_ : declare("lm_head.weight", {vocabulary, width}, Initial::kNormal, weights);
 }
 
 Llama::Block Llama::declare_layer(int64_t layer, const NewWeights& weights) {
@@ -208,16 +208,11 @@ Llama::Block Llama::declare_layer(int64_t layer, const NewWeights& weights) {
   return block;
 }
 
-Tensor Llama::declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
-                             const NewWeights& weights) {
-  return declare(name + ".weight", {out, in}, initial, weights);
-}
-
 Tensor Llama::declare_norm(const std::string& name, ParameterDim dim, const NewWeights& weights) {
   return declare(name + ".weight", {dim}, variant_.norm_weights_less_one ? Initial::kZeros : Initial::kOnes, weights);
 }
 
-Tensor Llama::embed_tokens(const Tensor& tokens) const { return embedding(tokens, embedding_); }
+Tensor Llama::embed_tokens(const Tensor& tokens) const { return look_up(tokens, embedding_); }
 
 Tensor Llama::gated(const Tensor& gate, const Tensor& up) const { return swiglu(gate, up); }
 
@@ -248,8 +243,8 @@ Tensor Llama::attention(const Tensor& x, int64_t layer, const ForwardInputs& inp
   const Scope scope("attention");
   const Block& block = blocks_[static_cast<size_t>(layer)];
   const Tensor normed = norm_before(x, block.norm_before_attention);
-  const auto project = [&](const Tensor& weight, const Tensor& bias, const Tensor& norm_weight, int64_t heads) {
-    Tensor projected = linear(normed, weight);
+  const auto project = [&](const Matrix& weight, const Tensor& bias, const Tensor& norm_weight, int64_t heads) {
+    Tensor projected = multiply(normed, weight, inputs);
     if (bias.defined()) projected = projected + bias;
     if (!norm_weight.defined()) return split_heads(projected, heads);
     return variant_.query_key_norm == QueryKeyNorm::kHead ? norm(split_heads(projected, heads), norm_weight)
@@ -263,14 +258,14 @@ Tensor Llama::attention(const Tensor& x, int64_t layer, const ForwardInputs& inp
   const Tensor q =
       rotary_embedding(project(block.q, block.q_bias, block.q_norm, config().heads), frequencies_, inputs.positions);
   const Tensor mixed = attend(q, k, v, inputs, attention_form(layer));
-  return drop(norm_after(linear(mixed, block.attention_output), block.norm_after_attention), inputs);
+  return drop(norm_after(multiply(mixed, block.attention_output, inputs), block.norm_after_attention), inputs);
 }
 
 Tensor Llama::mlp(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
   const Scope scope("mlp");
   const Tensor normed = norm_before(x, block.norm_before_mlp);
-  const Tensor wide = gated(linear(normed, block.gate), linear(normed, block.up));
-  return drop(norm_after(linear(wide, block.down), block.norm_after_mlp), inputs);
+  const Tensor wide = gated(multiply(normed, block.gate, inputs), multiply(normed, block.up, inputs));
+  return drop(norm_after(multiply(wide, block.down, inputs), block.norm_after_mlp), inputs);
 }
 
 ModelKey sliding_window_key() {

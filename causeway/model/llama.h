@@ -47,7 +47,7 @@ class Llama : public LanguageModel {
 
  private:
   struct Block {
-    Tensor q, k, v, attention_output, gate, up, down;
+    Matrix q, k, v, attention_output, gate, up, down;
     // Of the variants that have them.
     Tensor q_bias, k_bias, v_bias, q_norm, k_norm;
     Tensor norm_before_attention, norm_after_attention, norm_before_mlp, norm_after_mlp;
@@ -58,8 +58,6 @@ class Llama : public LanguageModel {
   Tensor last_norm(const Tensor& x) const override;
 
   Block declare_layer(int64_t layer, const NewWeights& weights);
-  Tensor declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
-                        const NewWeights& weights);
   Tensor declare_norm(const std::string& name, ParameterDim dim, const NewWeights& weights);
 
   Tensor attention(const Tensor& x, int64_t layer, const ForwardInputs& inputs) const;

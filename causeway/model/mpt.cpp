@@ -14,7 +14,8 @@ namespace {
 constexpr char kAlibiBiasMax[] = "alibi_bias_max";
 
 struct MptBlock {
-  Tensor attention_norm, qkv, attention_output, mlp_norm, up, down;
+  Tensor attention_norm, mlp_norm;
+  Matrix qkv, attention_output, up, down;
 };
 
 class Mpt final : public LanguageModel {
@@ -25,12 +26,13 @@ class Mpt final : public LanguageModel {
         ffn{c.ffn_width, LogicalDim::kFfn};
     const auto matrix = [&](const std::string& name, ParameterDim out, ParameterDim in,
                             Initial initial = Initial::kNormal) {
-      return declare(name + ".weight", {out, in}, initial, weights);
+      return declare_matrix(name, out, in, initial, weights);
     };
     const auto norm = [&](const std::string& name) {
       return declare(name + ".weight", {width}, Initial::kOnes, weights);
     };
-    if (part.holds_embedding() || part.holds_head()) embedding_ = matrix("transformer.wte", vocabulary, width);
+    if (part.holds_embedding() || part.holds_head())
+      embedding_ = declare("transformer.wte.weight", {vocabulary, width}, Initial::kNormal, weights);
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string name = fmt::format("transformer.blocks.{}.", i);
       MptBlock& block = blocks_.emplace_back();
@@ -51,9 +53,7 @@ class Mpt final : public LanguageModel {
  private:
   Tensor norm(const Tensor& x, const Tensor& weight) const { return layer_norm(x, weight, {}, config().norm_epsilon); }
 
-  Tensor embed(const ForwardInputs& inputs) const override {
-    return drop(embedding(inputs.tokens, embedding_), inputs);
-  }
+  Tensor embed(const ForwardInputs& inputs) const override { return drop(look_up(inputs.tokens, embedding_), inputs); }
 
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {
     const MptBlock& block = blocks_[static_cast<size_t>(layer)];
@@ -65,16 +65,17 @@ class Mpt final : public LanguageModel {
 
   Tensor attention(const Tensor& x, const MptBlock& block, const ForwardInputs& inputs) const {
     const Scope scope("attention");
-    const std::vector<Tensor> qkv = split(linear(norm(x, block.attention_norm), block.qkv), config().width, -1);
+    const std::vector<Tensor> qkv =
+        split(multiply(norm(x, block.attention_norm), block.qkv, inputs), config().width, -1);
     const int64_t heads = config().heads;
     const Tensor mixed = attend(split_heads(qkv[0], heads), split_heads(qkv[1], heads), split_heads(qkv[2], heads),
                                 inputs, {.slopes = slopes_});
-    return drop(linear(mixed, block.attention_output), inputs);
+    return drop(multiply(mixed, block.attention_output, inputs), inputs);
   }
 
   Tensor mlp(const Tensor& x, const MptBlock& block, const ForwardInputs& inputs) const {
     const Scope scope("mlp");
-    return drop(linear(gelu(linear(norm(x, block.mlp_norm), block.up)), block.down), inputs);
+    return drop(multiply(gelu(multiply(norm(x, block.mlp_norm), block.up, inputs)), block.down, inputs), inputs);
   }
 
   Tensor embedding_;

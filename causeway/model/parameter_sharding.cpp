@@ -23,6 +23,7 @@ std::optional<MeshAxisId> axis_of(LogicalDim dim) {
     case LogicalDim::kHeadsOfThree:
     case LogicalDim::kHead:
     case LogicalDim::kPositions:
+    case LogicalDim::kRank:
       return std::nullopt;
   }
   return std::nullopt;

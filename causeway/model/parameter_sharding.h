@@ -23,6 +23,7 @@ enum class LogicalDim {
   kHead,          // the channels of one head
   kFfn,
   kPositions,
+  kRank,  // of an adapter
 };
 
 struct ParameterDim {

@@ -5,31 +5,53 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
+
+#include "causeway/base/named_values.h"
+#include "causeway/optimizer/parameter_group.h"
 
 namespace causeway::optimizer {
 
 // The value of a key that belongs to some optimizers only.
-using OptimizerValue = std::variant<int64_t, double, bool>;
+using OptimizerValue = std::variant<int64_t, double, bool, std::string>;
+
+// What optimizer.gradient_clip bounds: the norm of all gradients together, or the magnitude of each element.
+enum class GradientClip { kNorm, kValue };
+constexpr auto named_values(GradientClip) {
+  return std::to_array<NamedValue<GradientClip>>({{GradientClip::kNorm, "norm"}, {GradientClip::kValue, "value"}});
+}
 
 struct OptimizerConfig {
-  std::string kind = "adamw";  // the name of a registered one
+  std::string name = "adamw";  // of a registered one
   double learning_rate = 3e-4;
-  double weight_decay = 0.1;   // of matrices; norms and biases have none
-  double gradient_clip = 1.0;  // largest global gradient norm; 0: no clipping
-  // Of the keys that the kind adds, by name; what is not here has the key's default.
+  double weight_decay = 0.1;    // of matrices; norms and biases have none
+  bool cautious_decay = false;  // no decay where it is against the step
+  double gradient_clip = 1.0;   // 0: no clipping
+  GradientClip gradient_clip_by = GradientClip::kNorm;
+  // Of an exponential average of the weights, which is then what is evaluated and saved; 0: no average.
+  double average_decay = 0;
+  std::vector<ParameterGroup> groups = {};  // parameters of which something else holds
+  // Of the keys that it adds, by name; what is not here has the key's default.
   std::map<std::string, OptimizerValue> own;
 
-  // The value of a key of the kind's own.
+  // The value of a key of the optimizer's own.
   int64_t own_integer(const std::string& key) const;
   double own_number(const std::string& key) const;
   bool own_truth(const std::string& key) const;
+  const std::string& own_text(const std::string& key) const;
 
-  // Fills in every key of the kind's own and checks everything. Throws Error(kInvalidArgument) naming the key as it
-  // stands in a recipe ("optimizer.beta1"); so for a key that another kind adds, unless its value is the default, which
-  // is left out.
+  // What a parameter's rate is to learning_rate, and its decay; `decays`: it does by itself.
+  double rate_factor(std::string_view parameter) const;
+  double decay_of(std::string_view parameter, bool decays) const;
+  bool is_frozen(std::string_view parameter) const;
+
+  // Fills in every key of the optimizer's own and checks everything. Throws Error(kInvalidArgument) naming the key as
+  // it stands in a recipe ("optimizer.beta1"); so for a key that another optimizer adds, unless its value is the
+  // default, which is left out.
   OptimizerConfig resolved() const;
-  // Without the values of keys that other kinds add.
+  // Without the values of keys that other optimizers add.
   OptimizerConfig without_foreign_keys() const;
 
   bool operator==(const OptimizerConfig&) const = default;

@@ -1,12 +1,17 @@
 #include "causeway/optimizer/optimizer.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "causeway/base/error.h"
 #include "causeway/base/field_words.h"
 #include "causeway/model/family.h"
 #include "causeway/optimizer/optimizers.h"
+#include "causeway/program/context.h"
+#include "causeway/tensor/ops.h"
 
 namespace causeway::optimizer {
 namespace {
@@ -18,8 +23,9 @@ void add_optimizer(Optimizers& optimizers, Optimizer added) {
     CAUSEWAY_CHECK(other->name != added.name, "two optimizers of the name {}", added.name);
     for (const OptimizerKey& key : added.keys) {
       const OptimizerKey* same = other->find_key(key.name);
-      CAUSEWAY_CHECK(same == nullptr || (same->default_value == key.default_value && same->meaning == key.meaning),
-                     "the key {} of {} is another in {}", key.name, added.name, other->name);
+      CAUSEWAY_CHECK(
+          same == nullptr || (same->default_value.index() == key.default_value.index() && same->meaning == key.meaning),
+          "the key {} of {} is another in {}", key.name, added.name, other->name);
     }
   }
   optimizers.push_back(std::make_unique<const Optimizer>(std::move(added)));
@@ -45,12 +51,44 @@ void require(bool condition, const std::string& key, const std::string& what, co
   if (!condition) throw Error(ErrorKind::kInvalidArgument, what, "optimizer." + key, hint);
 }
 
+// Of an average: what is trained. Both begin at the same weights.
+Tensor trained_weight(const ParameterUpdate& of) {
+  const Tensor& trained = of.state.back();
+  return where(broadcast_to(le(of.step, 1.0), trained.shape()), of.parameter.tensor, trained);
+}
+
+ParameterUpdate with_parameter(const ParameterUpdate& of, const Parameter& parameter) {
+  return {parameter, of.gradient, of.state, of.learning_rate, of.step, of.weight_decay, of.seed};
+}
+
+// The same update as it is without an average.
+ParameterUpdate without_average(const ParameterUpdate& of, const Parameter& trained) {
+  return {trained,         of.gradient, {of.state.begin(), of.state.end() - 1}, of.learning_rate, of.step,
+          of.weight_decay, of.seed};
+}
+
+// With the average in place of what is trained, which is kept beside it.
+UpdatedParameter averaged(const ParameterUpdate& of, UpdatedParameter updated, const OptimizerConfig& config) {
+  constexpr double kWarmUp = 9;
+  const Tensor decay = minimum(of.step / (of.step + kWarmUp), config.average_decay);
+  const Tensor& average = of.parameter.tensor;
+  updated.state.push_back(updated.parameter);
+  updated.parameter = average + (1.0 - decay) * (updated.parameter - average);
+  return updated;
+}
+
+// Chen et al., Cautious Weight Decay, 2025 (2510.12402).
+Tensor decayed_cautiously(const Tensor& before, const Tensor& after, const Tensor& share) {
+  const Tensor shrinks = ge(before * (before - after), 0.0);
+  return where(shrinks, after - before * share, after);
+}
+
 template <class T>
-T own_value(const OptimizerConfig& config, const std::string& name) {
+const T& own_value(const OptimizerConfig& config, const std::string& name) {
   const auto given = config.own.find(name);
   if (given != config.own.end()) return std::get<T>(given->second);
-  const OptimizerKey* key = find_optimizer(config.kind).find_key(name);
-  CAUSEWAY_CHECK(key != nullptr, "the optimizer {} has no key {}", config.kind, name);
+  const OptimizerKey* key = find_optimizer(config.name).find_key(name);
+  CAUSEWAY_CHECK(key != nullptr, "the optimizer {} has no key {}", config.name, name);
   return std::get<T>(key->default_value);
 }
 
@@ -69,33 +107,118 @@ OptimizerKey OptimizerKey::below_one(std::string name, double default_value, std
           }};
 }
 
+OptimizerKey OptimizerKey::one_of(std::string name, std::vector<std::string> choices, std::string meaning) {
+  OptimizerKey key{std::move(name), choices.front(), std::move(meaning)};
+  key.problem = [choices](const OptimizerValue& value) -> std::string {
+    const auto& text = std::get<std::string>(value);
+    return std::ranges::find(choices, text) != choices.end()
+               ? ""
+               : fmt::format("'{}' is not one of {}", text, fmt::join(choices, ", "));
+  };
+  key.choices = std::move(choices);
+  return key;
+}
+
+Shape OptimizerState::shape(const Parameter& parameter) const {
+  Shape shape = parameter.tensor.shape();
+  if (!block) return shape;
+  const std::vector<int64_t> sizes = block(parameter);
+  CAUSEWAY_CHECK(sizes.size() == shape.size(), "{}: a block of {} dimensions of {}", name, sizes.size(),
+                 parameter.name);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t size = shape[i].constant(), of_block = sizes[i] == kWholeDim ? size : sizes[i];
+    CAUSEWAY_CHECK(size % of_block == 0, "{}: blocks of {} do not divide {} of {}", name, of_block, size,
+                   parameter.name);
+    shape[i] = Dim(size / of_block);
+  }
+  return shape;
+}
+
+Sharding OptimizerState::sharding(const Parameter& parameter) const {
+  Sharding sharding = parameter.tensor.sharding();
+  if (!block || sharding.dims.empty()) return sharding;
+  const std::vector<int64_t> sizes = block(parameter), local = parameter.tensor.local_shape();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == kWholeDim) {
+      sharding.dims[i].clear();
+    } else if (local[i] % sizes[i] != 0) {
+      const int64_t fits = std::gcd(local[i], sizes[i]);
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the mesh cuts {} [{}] into parts of {} along dimension {}, and {} of the optimizer is "
+                              "kept by blocks of {} there",
+                              parameter.name, fmt::join(evaluate(parameter.tensor.shape(), {}), ", "), local[i], i,
+                              name, sizes[i]),
+                  fmt::format("mesh.{}", sharding.dims[i].back()),
+                  block_key.empty() ? fmt::format("Parts of a multiple of {} would do.", sizes[i])
+                                    : fmt::format("Parts of a multiple of {} would do, or optimizer.{}={}.", sizes[i],
+                                                  block_key, fits));
+    }
+  }
+  return sharding;
+}
+
+int64_t OptimizerState::bytes(const Parameter& parameter) const {
+  const Shape local = local_shape(shape(parameter), sharding(parameter), parameter.tensor.context()->mesh());
+  return element_count(local).constant() * static_cast<int64_t>(size_bytes(dtype));
+}
+
 const OptimizerKey* Optimizer::find_key(std::string_view key) const {
   const auto found = std::ranges::find(keys, key, &OptimizerKey::name);
   return found == keys.end() ? nullptr : &*found;
 }
 
-std::vector<OptimizerState> Optimizer::state_of(const Parameter& parameter) const {
+void Optimizer::update_each(const std::vector<ParameterUpdate>& parameters, const OptimizerConfig& config,
+                            const Take& take) const {
+  std::vector<Parameter> trained;  // which updates refer to
+  std::vector<ParameterUpdate> updates;
+  trained.reserve(parameters.size());
+  for (const ParameterUpdate& of : parameters) {
+    Parameter& weight = trained.emplace_back(of.parameter);
+    if (config.average_decay > 0) weight.tensor = trained_weight(of);
+    ParameterUpdate& one =
+        updates.emplace_back(config.average_decay > 0 ? without_average(of, weight) : with_parameter(of, weight));
+    if (config.cautious_decay) one.weight_decay = 0;
+  }
+  const Take take_trained = [&](size_t i, UpdatedParameter updated) {
+    if (config.cautious_decay && parameters[i].weight_decay > 0)
+      updated.parameter = decayed_cautiously(trained[i].tensor, updated.parameter,
+                                             parameters[i].learning_rate * parameters[i].weight_decay);
+    take(i, config.average_decay > 0 ? averaged(parameters[i], std::move(updated), config) : std::move(updated));
+  };
+  if (update_all) return update_all(updates, config, take_trained);
+  for (size_t i = 0; i < updates.size(); ++i) take_trained(i, update(updates[i], config));
+}
+
+std::vector<OptimizerState> Optimizer::state_of(const Parameter& parameter, const OptimizerConfig& config) const {
   std::vector<OptimizerState> kept;
-  for (const OptimizerState& one : state)
+  for (const OptimizerState& one : state(config))
     if (!one.kept_for || one.kept_for(parameter)) kept.push_back(one);
+  if (config.average_decay > 0) kept.push_back({"trained"});
   return kept;
 }
 
-int64_t Optimizer::state_bytes(const Parameter& parameter, int64_t elements) const {
+bool Optimizer::has_gradient_point(const OptimizerConfig& config) const {
+  return gradient_point || config.average_decay > 0;
+}
+
+Tensor Optimizer::gradient_point_of(const ParameterUpdate& of, const OptimizerConfig& config) const {
+  if (config.average_decay == 0) return gradient_point(of, config);
+  Parameter trained = of.parameter;
+  trained.tensor = trained_weight(of);
+  return gradient_point ? gradient_point(without_average(of, trained), config) : trained.tensor;
+}
+
+int64_t Optimizer::state_bytes(const Parameter& parameter, const OptimizerConfig& config) const {
   int64_t bytes = 0;
-  for (const OptimizerState& one : state_of(parameter)) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
+  for (const OptimizerState& one : state_of(parameter, config)) bytes += one.bytes(parameter);
   return bytes;
 }
 
-int64_t Optimizer::state_bytes(const Parameter& parameter) const {
-  return state_bytes(parameter,
-                     parameter.tensor.local_bytes() / static_cast<int64_t>(size_bytes(parameter.tensor.dtype())));
-}
-
-int64_t Optimizer::least_state_bytes(int64_t elements) const {
+int64_t Optimizer::least_state_bytes(int64_t elements, const OptimizerConfig& config) const {
   int64_t bytes = 0;
-  for (const OptimizerState& one : state)
-    if (!one.kept_for) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
+  for (const OptimizerState& one : state(config))
+    if (!one.kept_for && !one.block) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
+  if (config.average_decay > 0) bytes += elements * static_cast<int64_t>(sizeof(float));
   return bytes;
 }
 
@@ -105,7 +228,7 @@ const Optimizer& find_optimizer(std::string_view name) {
   const std::vector<std::string> names = optimizer_names();
   const std::string all = fmt::format("{} {}.", names.size() == 1 ? "There is" : "There are", list_names(names));
   const std::string hint = name_hint(NameOf::kOptimizer, name, names);
-  throw Error(ErrorKind::kInvalidArgument, fmt::format("unknown optimizer '{}'", name), "optimizer.kind",
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("unknown optimizer '{}'", name), "optimizer.name",
               hint.empty()              ? all
               : hint.starts_with("Did") ? hint
                                         : fmt::format("{} {}", hint, all));
@@ -126,6 +249,11 @@ std::vector<SharedOptimizerKey> shared_optimizer_keys() {
   return shared;
 }
 
+const OptimizerValue& SharedOptimizerKey::default_of(std::string_view optimizer) const {
+  const OptimizerKey* own = find_optimizer(optimizer).find_key(key.name);
+  return (own == nullptr ? key : *own).default_value;
+}
+
 RegisteredOptimizer::RegisteredOptimizer(Optimizer optimizer) : name_(optimizer.name) {
   add_optimizer(optimizers(), std::move(optimizer));
 }
@@ -137,26 +265,55 @@ RegisteredOptimizer::~RegisteredOptimizer() {
 int64_t OptimizerConfig::own_integer(const std::string& key) const { return own_value<int64_t>(*this, key); }
 double OptimizerConfig::own_number(const std::string& key) const { return own_value<double>(*this, key); }
 bool OptimizerConfig::own_truth(const std::string& key) const { return own_value<bool>(*this, key); }
+const std::string& OptimizerConfig::own_text(const std::string& key) const {
+  return own_value<std::string>(*this, key);
+}
+
+double OptimizerConfig::rate_factor(std::string_view parameter) const {
+  const ParameterGroup* group = group_of(groups, parameter);
+  if (group == nullptr) return 1;
+  return group->learning_rate ? *group->learning_rate / learning_rate : group->rate_factor.value_or(1);
+}
+
+double OptimizerConfig::decay_of(std::string_view parameter, bool decays) const {
+  const ParameterGroup* group = group_of(groups, parameter);
+  const double usual = decays ? weight_decay : 0;
+  return group == nullptr ? usual : group->weight_decay.value_or(usual);
+}
+
+bool OptimizerConfig::is_frozen(std::string_view parameter) const {
+  const ParameterGroup* group = group_of(groups, parameter);
+  return group != nullptr && group->frozen;
+}
 
 OptimizerConfig OptimizerConfig::without_foreign_keys() const {
   OptimizerConfig c = *this;
-  const Optimizer& described = find_optimizer(kind);
+  const Optimizer& described = find_optimizer(name);
   std::erase_if(c.own, [&](const auto& entry) { return described.find_key(entry.first) == nullptr; });
   return c;
 }
 
 OptimizerConfig OptimizerConfig::resolved() const {
-  const Optimizer& described = find_optimizer(kind);
+  const Optimizer& described = find_optimizer(name);
   require(learning_rate > 0, "learning_rate", "must be above 0");
   require(weight_decay >= 0, "weight_decay", "must not be negative");
+  require(!cautious_decay || described.decouples_decay, "cautious_decay",
+          fmt::format("{} adds the decay to the gradient, where it has no effect of its own", name),
+          "Delete the key, or choose another optimizer with optimizer.name.");
   require(gradient_clip >= 0, "gradient_clip", "must not be negative");
-  for (const auto& [name, value] : own) {
-    if (described.find_key(name) != nullptr) continue;
-    const std::vector<std::string> owners = owners_of(name);
-    require(!owners.empty(), name, "unknown key");
-    require(value == find_optimizer(owners.front()).find_key(name)->default_value, name,
-            fmt::format("has no effect on {}: it belongs to {}", kind, list_names(owners)),
-            "Delete the key, or choose what it belongs to with optimizer.kind.");
+  require(average_decay >= 0 && average_decay < 1, "average_decay", "must be at least 0 and below 1");
+  require(gradient_clip_by == GradientClip::kNorm || gradient_clip > 0, "gradient_clip_by",
+          "has no effect without optimizer.gradient_clip", "Say with optimizer.gradient_clip what the bound is.");
+  for (const auto& [key, value] : own) {
+    if (described.find_key(key) != nullptr) continue;
+    const std::vector<std::string> owners = owners_of(key);
+    require(!owners.empty(), key, "unknown key");
+    const auto is_default = [&](const std::string& owner) {
+      return value == find_optimizer(owner).find_key(key)->default_value;
+    };
+    require(std::ranges::any_of(owners, is_default), key,
+            fmt::format("has no effect on {}: it belongs to {}", name, list_names(owners)),
+            "Delete the key, or choose what it belongs to with optimizer.name.");
   }
   OptimizerConfig c = *this;
   c.own.clear();

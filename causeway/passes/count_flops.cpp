@@ -7,6 +7,7 @@
 #include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/attended_pairs.h"
+#include "causeway/passes/optimizer_scope.h"
 
 namespace causeway::passes {
 namespace {
@@ -51,7 +52,8 @@ class FlopCounter {
       case Op::kLinearCrossEntropy: {
         const double gemm =
             2 * size(element_count(graph_.shape(node.inputs[0]))) * size(graph_.shape(node.inputs[1])[0]);
-        add(node, node.backward, gemm);
+        // What only gradients are taken of has its logits computed again.
+        if (uses[0] > 0 || uses[3] > 0) add(node, node.backward, gemm);
         add(node, true, gemm * ((uses[1] > 0 ? 1 : 0) + (uses[2] > 0 ? 1 : 0)));
         break;
       }
@@ -61,6 +63,10 @@ class FlopCounter {
   }
 
   void add(const Node& node, bool backward, double flops) {
+    if (is_of_optimizer(node)) {
+      result_.optimizer += flops;
+      return;
+    }
     (backward ? result_.backward : result_.forward) += flops;
     result_.by_operand[node.attributes.tf32 ? "tf32" : operand_name(graph_.dtype(node.inputs[0]))] += flops;
   }
@@ -90,7 +96,8 @@ class FlopCounter {
 
 FlopCount FlopCount::scaled(double times) const {
   FlopCount result = *this;
-  for (double* figure : {&result.forward, &result.backward, &result.attended_pairs, &result.attention_pairs})
+  for (double* figure :
+       {&result.forward, &result.backward, &result.attended_pairs, &result.attention_pairs, &result.optimizer})
     *figure *= times;
   for (auto& [operand, flops] : result.by_operand) flops *= times;
   return result;

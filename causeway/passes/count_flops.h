@@ -1,5 +1,5 @@
 // FLOPs of a graph, counted from its contractions. Elementwise work, norms and softmax are not counted, as is usual for
-// model FLOPs utilization.
+// model FLOPs utilization. What the optimizer multiplies is counted for itself.
 //
 //   dot                    2 m n k for each batch element
 //   attention              2 pairs (D + V): q.k and p.v, over the attended (query, key) pairs of all batch elements and
@@ -28,6 +28,7 @@ struct FlopCount {
   double attention_pairs = 0;  // the same without masks
   bool at_most = false;        // some mask depends on data: FLOPs and attended pairs are an upper bound
   bool sampled = false;        // some mask was counted in a sample of its rows
+  double optimizer = 0;        // beside total(): Newton-Schulz iterations of Muon
   // What multiplies: "f32", "tf32", "bf16", "f16", "fp8". Adds up to total().
   std::map<std::string, double> by_operand;
 

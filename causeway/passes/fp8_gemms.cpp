@@ -7,6 +7,7 @@
 #include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
+#include "causeway/passes/optimizer_scope.h"
 
 namespace causeway::passes {
 namespace {
@@ -161,7 +162,8 @@ class Narrowing {
 
 Graph fp8_gemms(const Graph& graph, Fp8Scales scales, const PreferredSizes& sizes) {
   return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
-    if (node.op != Op::kDot || !is_matrix_of_multiples(target.type(inputs[0]), sizes.f8_multiple) ||
+    if (node.op != Op::kDot || is_of_optimizer(node) ||
+        !is_matrix_of_multiples(target.type(inputs[0]), sizes.f8_multiple) ||
         !is_matrix_of_multiples(target.type(inputs[1]), sizes.f8_multiple))
       return copy_node(target, node, inputs);
     const Narrowing narrowing(graph, target, node, inputs);

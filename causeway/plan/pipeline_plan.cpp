@@ -15,6 +15,7 @@
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/plan/program_work.h"
 #include "causeway/program/context.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/step/stage_schedule.h"
 #include "causeway/train/step/training_step.h"
 
@@ -56,7 +57,7 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
   const auto context = std::make_shared<Context>(device, options);
   const ContextScope scope(context);
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, part, std::nullopt, train::weight_storage(recipe));
+      LanguageModel::create(recipe.model, part, train::new_weights(recipe));
   const TrainingStep step(*model, recipe, place);
   TracedStage traced;
   traced.memory.exact = true;
@@ -407,7 +408,7 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
   }
   plan.time.seconds *= straggle_factor(machine, recipe.mesh.ranks()) / (1 - plan.bubble);
   plan.memory.exact = exact_memory && std::ranges::all_of(of_alike, &MemoryPlan::exact, &TracedStage::memory);
-  plan.memory.checkpoint = checkpoint_bytes(recipe, machine);
+  plan.memory.checkpoint = train::checkpoint_bytes(recipe);
   plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
   double at_peak = 0;
   for (const auto& [operand, flops] : plan.flops.by_operand) at_peak += flops / machine.peak_flops.at(operand);

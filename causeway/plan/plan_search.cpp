@@ -77,11 +77,12 @@ int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSiz
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
   int64_t bytes = 0;
-  const Optimizer& optimizer = find_optimizer(recipe.optimizer.kind);
+  const Optimizer& optimizer = find_optimizer(recipe.optimizer.name);
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), std::nullopt);
+      LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), train::new_weights(recipe));
   for (const Parameter& parameter : model->parameters())
-    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter);
+    bytes += parameter.tensor.local_bytes() +
+             (parameter.is_trained ? optimizer.state_bytes(parameter, recipe.optimizer) : 0);
   return bytes;
 }
 

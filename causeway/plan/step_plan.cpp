@@ -14,6 +14,7 @@
 #include "causeway/plan/pipeline_plan.h"
 #include "causeway/plan/program_work.h"
 #include "causeway/program/context.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/training_step.h"
 
@@ -44,7 +45,7 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe));
+      LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), train::new_weights(recipe));
   const TrainingStep step(*model, recipe);
   TracedStep traced;
   for (const Parameter& parameter : model->parameters()) traced.weights += parameter.tensor.local_bytes();
@@ -196,7 +197,7 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
     plan.memory.activations = trace_step(recipe, machine, recipe.model.layers).activations();
     plan.memory.exact = true;
   }
-  plan.memory.checkpoint = checkpoint_bytes(recipe, machine);
+  plan.memory.checkpoint = train::checkpoint_bytes(recipe);
   plan.collectives = step.collectives();
   plan.time = predict(step.work(), machine);
   plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
@@ -205,18 +206,6 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
   for (const auto& [operand, flops] : plan.flops.by_operand) at_peak += flops / machine.peak_flops.at(operand);
   plan.flops_utilization = at_peak / static_cast<double>(recipe.mesh.ranks()) / plan.time.seconds;
   return plan;
-}
-
-int64_t checkpoint_bytes(const Recipe& recipe, const Machine& machine) {
-  const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
-  const ContextScope scope(std::make_shared<Context>(device));
-  const Optimizer& optimizer = find_optimizer(recipe.optimizer.kind);
-  const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe));
-  int64_t bytes = 0;
-  for (const Parameter& parameter : model->parameters())
-    bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter);
-  return bytes;
 }
 
 double dollars_per_billion_tokens(const StepPlan& plan, double dollars_per_hour) {

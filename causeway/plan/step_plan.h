@@ -58,9 +58,6 @@ StepWork trace_step_work(const Recipe& recipe, const Machine& machine);
 // GEMMs' type, and as tracing does.
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory);
 
-// Bytes of a checkpoint's tensors: weights and what the optimizer keeps, of the whole model.
-int64_t checkpoint_bytes(const Recipe& recipe, const Machine& machine);
-
 // Dollars for 1e9 tokens at this price of a device's hour.
 double dollars_per_billion_tokens(const StepPlan& plan, double dollars_per_hour);
 

@@ -45,13 +45,14 @@ AdamWUpdate adamw_update(const Tensor& parameter, const Tensor& gradient, const 
 }
 
 SgdUpdate sgd_update(const Tensor& parameter, const Tensor& gradient, const Tensor& momentum_buffer,
-                     const Operand& learning_rate, double momentum, double weight_decay) {
+                     const Operand& learning_rate, const SgdOptions& options) {
   require_one_shape("sgd_update", {parameter, gradient, momentum_buffer});
   require_scalar("sgd_update", "learning rate", learning_rate);
   const Tensor p = wide(parameter);
-  const Tensor g = weight_decay == 0 ? wide(gradient) : wide(gradient) + weight_decay * p;
-  const Tensor buffer = momentum * wide(momentum_buffer) + g;
-  return {cast(p - buffer * learning_rate, parameter.dtype()), cast(buffer, momentum_buffer.dtype())};
+  const Tensor g = options.weight_decay == 0 ? wide(gradient) : wide(gradient) + options.weight_decay * p;
+  const Tensor buffer = options.momentum * wide(momentum_buffer) + g;
+  const Tensor direction = options.nesterov ? g + options.momentum * buffer : buffer;
+  return {cast(p - direction * learning_rate, parameter.dtype()), cast(buffer, momentum_buffer.dtype())};
 }
 
 Tensor sum_of_squares(std::span<const Tensor> tensors) {

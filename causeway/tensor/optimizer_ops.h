@@ -24,12 +24,19 @@ AdamWUpdate adamw_update(const Tensor& parameter, const Tensor& gradient, const 
                          const Tensor& second_moment, const Operand& learning_rate, const Tensor& step,
                          const AdamWOptions& options = {});
 
+struct SgdOptions {
+  double momentum = 0.9;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
 struct SgdUpdate {
   Tensor parameter, momentum;
 };
-// b' = momentum b + (g + decay p), p' = p - lr b', as torch.optim.SGD without dampening.
+// With d = g + decay p: b' = momentum b + d, p' = p - lr b', or with Nesterov's momentum p - lr (d + momentum b'), as
+// torch.optim.SGD without dampening.
 SgdUpdate sgd_update(const Tensor& parameter, const Tensor& gradient, const Tensor& momentum_buffer,
-                     const Operand& learning_rate, double momentum = 0.9, double weight_decay = 0);
+                     const Operand& learning_rate, const SgdOptions& options = {});
 
 // Of all elements together, f32 [].
 Tensor sum_of_squares(std::span<const Tensor> tensors);

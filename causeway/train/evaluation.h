@@ -24,6 +24,10 @@ struct EvaluationResult {
     int64_t targets = 0;
   };
   std::vector<OfSource> sources;
+  // Of preference pairs (PreferenceEvaluator), whose loss is one of pairs: how many, and the share of them of which the
+  // chosen side has the higher reward.
+  int64_t pairs = 0;
+  double accuracy = 0;
 };
 
 // How many held-out sequences of each source, which has so many (`there`), an evaluation reads: `most` shared out by

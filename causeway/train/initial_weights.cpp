@@ -12,6 +12,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/model/hugging_face.h"
+#include "causeway/model/peft_adapter.h"
 
 namespace causeway::train {
 
@@ -43,9 +44,45 @@ std::string samples_of(const SafetensorsModel& weights) {
   return text;
 }
 
+[[noreturn]] void refuse_base(const std::string& what, const std::string& was, const std::string& directory,
+                              const std::string& is) {
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("{} were trained on another base model ({}) than that of {} ({})", what, was, directory, is),
+              "model.from", "Name the directory of the model that they were trained on.");
+}
+
 }  // namespace
 
-void load_initial_weights(const Ranks& ranks, const Recipe& recipe, LanguageModel& model) {
+std::string base_identity(const SafetensorsModel& weights) { return hash_text(samples_of(weights)).hex(); }
+
+void load_base_weights(const Recipe& recipe, const std::string& identity, LanguageModel& model) {
+  std::error_code code;
+  if (!std::filesystem::is_directory(recipe.model_from, code))
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("the base model of the adapters is not in {} any more", recipe.model_from), "model.from",
+                "Checkpoints of such a run hold the adapters alone: put the model back where it was.");
+  try {
+    const SafetensorsModel weights(recipe.model_from);
+    const std::string found = base_identity(weights);
+    if (!identity.empty() && found != identity) refuse_base("the adapters", identity, recipe.model_from, found);
+    load_parameters(model, weights);
+  } catch (const Error& error) {
+    throw error.where() == "model.from" ? error : naming_directory_of(error, recipe.model_from);
+  }
+}
+
+void load_initial_adapters(const Ranks& ranks, const Recipe& recipe, const std::string& identity,
+                           LanguageModel& model) {
+  ranks.together([&] {
+    if (recipe.adapter_from.empty()) return initialize_adapters(model, static_cast<uint64_t>(recipe.train.seed));
+    const std::string was = read_peft_config(recipe.adapter_from).base_identity;
+    if (!was.empty() && was != identity)
+      refuse_base(fmt::format("the adapters of {}", recipe.adapter_from), was, recipe.model_from, identity);
+    load_peft_weights(model, recipe.adapter_from);
+  });
+}
+
+std::string load_initial_weights(const Ranks& ranks, const Recipe& recipe, LanguageModel& model) {
   const auto naming_directory = [&](const std::function<void()>& work) {
     ranks.together([&] {
       try {
@@ -60,7 +97,7 @@ void load_initial_weights(const Ranks& ranks, const Recipe& recipe, LanguageMode
   std::string samples;
   naming_directory([&] {
     weights.emplace(recipe.model_from);
-    if (ranks.count() > 1) samples = samples_of(*weights);
+    samples = samples_of(*weights);
   });
   ranks.require_equal(samples, "other weights in " + recipe.model_from,
                       "Give every machine the same files: put the model where all of them see it.");
@@ -74,6 +111,7 @@ void load_initial_weights(const Ranks& ranks, const Recipe& recipe, LanguageMode
     for (std::string name; std::getline(lines, name);) read_by_all.push_back(name);
   }
   naming_directory([&] { require_no_other_tensors(model.config(), *weights, read_by_all); });
+  return hash_text(samples).hex();
 }
 
 }  // namespace causeway::train

@@ -68,6 +68,19 @@ void require_targets(const TokenDataset& dataset) {
   }
 }
 
+void require_data_of_loss(const Recipe& recipe, const TokenDataset& dataset) {
+  if (dataset.holds_pairs() == recipe.preference.is_used()) return;
+  if (dataset.holds_pairs())
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("is none, and {} holds preference pairs", dataset.path().string()), "preference.loss",
+                "Give one of dpo, ipo, simpo and orpo; or train on conversations or text.");
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      fmt::format("is {}, and {} holds no preference pairs", name_of(recipe.preference.loss), dataset.path().string()),
+      "preference.loss",
+      "Prepare some: causeway data prepare pairs.jsonl --chat, of records with \"chosen\" and \"rejected\".");
+}
+
 MixtureOrder make_order(const Recipe& recipe, const TokenDataset& dataset) {
   std::vector<double> weights;
   for (const DataSource& source : recipe.data.sources()) weights.push_back(source.weight);
@@ -78,6 +91,7 @@ MixtureOrder make_order(const Recipe& recipe, const TokenDataset& dataset) {
 
 TrainingData open_training_data(const Recipe& recipe) {
   TokenDataset dataset = open_training_split(recipe);
+  require_data_of_loss(recipe, dataset);
   if (!recipe.model_from.empty()) require_fitting_vocabulary(recipe, dataset);
   if (dataset.has_targets()) require_targets(dataset);
   std::optional<TokenDataset> validation = open_validation_split(recipe);
@@ -128,6 +142,16 @@ std::vector<std::string> describe_targets(const TrainingData& data) {
     lines.push_back(fmt::format("data: {:.2f} % of {}'s {} tokens are targets",
                                 100 * static_cast<double>(targets) / static_cast<double>(source.token_count),
                                 source.path.string(), source.token_count));
+  }
+  return lines;
+}
+
+std::vector<std::string> describe_pairs(const TrainingData& data) {
+  std::vector<std::string> lines;
+  for (const TokenDataset::Source& source : data.dataset.sources()) {
+    const DocumentPairs* pairs = data.order.pairs(lines.size());
+    if (pairs == nullptr) return {};
+    lines.push_back(fmt::format("data: {} preference pairs of {}", pairs->count(), source.path.string()));
   }
   return lines;
 }

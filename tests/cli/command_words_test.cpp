@@ -34,7 +34,7 @@ TEST_F(CommandWordsTest, EveryKeyOfARecipeIsListed) {
     EXPECT_THAT(document, HasSubstr("| `" + key["key"].get<std::string>() + "` | `" +
                                     key["default"].get<std::string>() + "` | " + key["meaning"].get<std::string>()));
   const Outcome some = run({"recipe", "keys", "optimizer", "train.precision"});
-  EXPECT_EQ(some.out.find("optimizer.kind: adamw\n    one of adamw"), 0u);
+  EXPECT_EQ(some.out.find("optimizer.name: adamw\n    one of adamw"), 0u);
   EXPECT_THAT(some.out, HasSubstr("optimizer.learning_rate: 0.0003\n    a number. peak learning rate\n"));
   EXPECT_THAT(some.out, HasSubstr("train.precision: \"bf16\"\n    one of bf16, fp8, fp8_block, tf32, f32. "));
   EXPECT_EQ(some.out.find("train.steps"), std::string::npos);

@@ -23,6 +23,7 @@
 #include "causeway/data/chat_record.h"
 #include "causeway/data/input_stream.h"
 #include "causeway/data/mds_reader.h"
+#include "causeway/data/preference_record.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
 #include "causeway/evaluation/task_requests.h"
@@ -38,6 +39,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/model/config.h"
+#include "causeway/model/peft_adapter.h"
 #include "causeway/plan/machines.h"
 #include "causeway/plan/published_points.h"
 #include "causeway/train/checkpoint/checkpoint_manifest.h"
@@ -218,6 +220,13 @@ bool model_config(std::string_view input) {
   return true;
 }
 
+bool adapter_config(std::string_view input) {
+  const AdapterConfig adapter = from_peft(parse_json(input, {.where = "adapter_config.json"}));
+  require(adapter.is_used() && adapter.scale() > 0, "an adapter that does nothing");
+  require(again([&] { return from_peft(to_peft(adapter)); }) == adapter, "a configuration changed on its way");
+  return true;
+}
+
 // Vocabulary, merges, and a text to encode.
 bool tokenizer(std::string_view input) {
   const std::vector<std::string> texts = split(input, 3);
@@ -274,6 +283,16 @@ bool tokenizer_settings(std::string_view input) {
     tokenizer.encode_to(text.substr(cut), special, both);
     require(both == tokenizer.encode(text, {.read_special_tokens = special}), "a cut changed the tokens");
   }
+  return true;
+}
+
+// A preference pair as a line of JSON.
+bool preference_record(std::string_view input) {
+  nlohmann::ordered_json record = data::parse_json_record({input, 1}, "input.jsonl").object;
+  if (!data::is_preference_record(record)) return false;
+  const data::PreferenceRecord pair = data::read_preference_record(std::move(record), "");
+  require(pair.chosen["prompt"] == pair.rejected["prompt"], "two prompts");
+  require(pair.chosen["completion"] != pair.rejected["completion"], "the same completions");
   return true;
 }
 
@@ -490,11 +509,13 @@ constexpr FuzzTarget kTargets[] = {
     {"mds", &run<mds>},
     {"model_config", &run<model_config>},
     {"chat_template", &run<chat_template>},
+    {"adapter_config", &run<adapter_config>},
     {"tokenizer", &run<tokenizer>},
     {"tokenizer_json", &run<tokenizer_json>},
     {"tokenizer_settings", &run<tokenizer_settings>},
     {"json_lines", &run<json_lines>},
     {"chat_record", &run<chat_record>},
+    {"preference_record", &run<preference_record>},
     {"compressed", &run<compressed>},
     {"csv", &run<csv>},
     {"token_file", &run<token_file>},

@@ -14,16 +14,17 @@ TEST(AdamW, IsItsFormulas) {
   OptimizerConfig config;
   config.own = {{"beta1", 0.8}, {"beta2", 0.99}, {"epsilon", 1e-3}};
   config = config.resolved();
-  ASSERT_EQ(adamw.state.size(), 2u);
-  EXPECT_EQ(adamw.state[0].name, "moment1");
-  EXPECT_EQ(adamw.state[1].name, "moment2");
+  const std::vector<OptimizerState> kept = adamw.state(config);
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept[0].name, "moment1");
+  EXPECT_EQ(kept[1].name, "moment2");
   const double rate = 0.05;
   for (const double decay : {0.1, 0.0}) {
     std::vector<double> p = {1, -2, 0.5, 3}, m(4), v(4);
     Parameter parameter{"weight", Tensor::from_values(p, {2, 2}), decay > 0};
     std::vector<Tensor> state = {zeros({2, 2}), zeros({2, 2})};
-    EXPECT_EQ(adamw.state_bytes(parameter), 2 * 4 * 4);
-    EXPECT_EQ(adamw.least_state_bytes(4), 2 * 4 * 4);
+    EXPECT_EQ(adamw.state_bytes(parameter, config), 2 * 4 * 4);
+    EXPECT_EQ(adamw.least_state_bytes(4, config), 2 * 4 * 4);
     for (int step = 1; step <= 4; ++step) {
       const std::vector<double> g = {0.5 * step, -0.25, 0, 1.0 / step};
       const UpdatedParameter updated = adamw.update(

@@ -7,10 +7,12 @@
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/device/offline/offline_device.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/plan/machines.h"
 #include "causeway/plan/plan_search.h"
 #include "causeway/plan/transformer_work.h"
+#include "causeway/program/context.h"
 
 namespace causeway::plan {
 namespace {
@@ -48,17 +50,33 @@ TEST(StepPlan, WeightsOptimizerAndCheckpointAreCountedByHand) {
   EXPECT_EQ(plan.tokens, 8 * 512);
 }
 
+// What the optimizer keeps of all parameters.
+int64_t state_of_whole_model(const Recipe& recipe) {
+  const auto device = std::make_shared<OfflineDevice>(Target());
+  const ContextScope scope(std::make_shared<Context>(device));
+  int64_t bytes = 0;
+  for (const Parameter& parameter : LanguageModel::create(recipe.model, std::nullopt)->parameters())
+    for (const OptimizerState& kept : find_optimizer(recipe.optimizer.name).state_of(parameter, recipe.optimizer))
+      bytes += element_count(kept.shape(parameter)).constant() * static_cast<int64_t>(size_bytes(kept.dtype));
+  return bytes;
+}
+
 // Whatever the optimizer keeps, with stages and without.
 TEST(StepPlan, EveryOptimizersStateIsCounted) {
   for (const std::string& kind : optimizer_names()) {
-    const int64_t state = find_optimizer(kind).least_state_bytes(parameters(4));
-    const StepPlan plan = plan_step(recipe(4, {"optimizer.kind=" + kind}), h200(), false);
+    const Recipe one = recipe(4, {"optimizer.name=" + kind});
+    const int64_t state = state_of_whole_model(one);
+    const StepPlan plan = plan_step(one, h200(), false);
     EXPECT_EQ(plan.memory.optimizer, state) << kind;
     EXPECT_EQ(plan.memory.checkpoint, 4 * parameters(4) + state) << kind;
     const StepPlan staged =
-        plan_step(recipe(4, {"optimizer.kind=" + kind, "mesh.pp=2", "train.micro_batch_size=2"}), h200(), false);
+        plan_step(recipe(4, {"optimizer.name=" + kind, "mesh.pp=2", "train.micro_batch_size=2"}), h200(), false);
     EXPECT_EQ(staged.memory.checkpoint, 4 * parameters(4) + state) << kind;
-    EXPECT_EQ(staged.memory.optimizer * 4 * parameters(4), staged.memory.weights * state) << kind;
+    if (find_optimizer(kind).least_state_bytes(1, one.optimizer) > 0)
+      EXPECT_NEAR(static_cast<double>(staged.memory.optimizer) * 4 * parameters(4),
+                  static_cast<double>(staged.memory.weights) * static_cast<double>(state),
+                  1e-4 * static_cast<double>(staged.memory.weights) * static_cast<double>(state))
+          << kind;
   }
 }
 

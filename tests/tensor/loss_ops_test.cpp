@@ -68,6 +68,8 @@ TEST(LossOps, LinearCrossEntropyIsCrossEntropyOfLinear) {
   expect_op(
       [&](In in) { return linear_cross_entropy(in[0], in[1], in[2], {.token_weights = to_tensor(token_weights)}); },
       {x, weight, targets}, {}, {weighted / 3.5});
+  expect_op([](In in) { return linear_cross_entropy(in[0], in[1], in[2], {.reduction = Reduction::kNone}); },
+            {x, weight, targets}, {2, 3}, each);
 }
 
 TEST(LossOps, LinearCrossEntropyCapsItsLogits) {
@@ -160,7 +162,7 @@ TEST(OptimizerOps, AdamWAgainstDouble) {
 }
 
 TEST(OptimizerOps, SgdAndClipping) {
-  const SgdUpdate update = sgd_update(vector_of({1, 2}), vector_of({0.5, -0.5}), vector_of({1, 1}), 0.1, 0.9, 0.01);
+  const SgdUpdate update = sgd_update(vector_of({1, 2}), vector_of({0.5, -0.5}), vector_of({1, 1}), 0.1, {0.9, 0.01});
   expect_tensor(update.momentum, {2}, {0.9 + 0.51, 0.9 - 0.48});
   expect_tensor(update.parameter, {2}, {1 - 0.141, 2 - 0.042});
   const std::vector<Tensor> gradients = {vector_of({3, 0}), vector_of({0, 4, 0}), vector_of({12})};

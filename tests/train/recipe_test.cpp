@@ -241,9 +241,9 @@ TEST(Recipe, WordsOfTheFieldLeadToTheKey) {
   EXPECT_EQ(error_of_recipe(kSmall, {"train.fp16=true"}),
             "command line: train.fp16: unknown key | Here that is train.precision. There is no fp16: "
             "train.precision=bf16 has its speed and needs no loss scale.");
-  EXPECT_EQ(error_of_recipe("lora:\n  rank: 8\n"),
-            "file.yaml: lora.rank: unknown key | There are no adapters: all weights are trained (model.from begins "
-            "with a model's).");
+  EXPECT_EQ(error_of_recipe(kSmall, {"lora_r=8"}),
+            "command line: lora_r: unknown key | Here that is lora.rank. Above 0 there are adapters, which alone are "
+            "trained.");
   EXPECT_NE(error_of_recipe(kSmall, {"train.precision=fp16"}).find("Here that is bf16."), std::string::npos);
   EXPECT_NE(error_of_recipe(kSmall, {"train.recompute=full"}).find("Here that is block."), std::string::npos);
   EXPECT_NE(error_of_recipe(kSmall, {"model.family=mixtral"}).find("It is not here: its layers have experts"),
@@ -260,18 +260,26 @@ TEST(Recipe, WordsOfTheFieldLeadToTheKey) {
 }
 
 TEST(Recipe, NamesItsOptimizer) {
-  EXPECT_EQ(parse(kSmall).optimizer.kind, "adamw");
-  EXPECT_EQ(parse(kSmall, {"optimizer.kind=adamw"}).optimizer, parse(kSmall).optimizer);
+  EXPECT_EQ(parse(kSmall).optimizer.name, "adamw");
+  EXPECT_EQ(parse(kSmall, {"optimizer.name=adamw"}).optimizer, parse(kSmall).optimizer);
   EXPECT_EQ(parse(kSmall).optimizer.own_number("beta2"), 0.95);
   // A run of before there was a choice.
   EXPECT_EQ(parse_saved_recipe("optimizer: {beta1: 0.8, learning_rate: 0.5}", "saved").optimizer,
             parse(kSmall, {"optimizer.beta1=0.8", "optimizer.learning_rate=0.5"}).optimizer);
+  // The key's name in runs of before it was the field's.
+  EXPECT_EQ(parse_saved_recipe("optimizer: {kind: adamw, beta1: 0.8}", "saved").optimizer,
+            parse(kSmall, {"optimizer.beta1=0.8"}).optimizer);
+  EXPECT_EQ(parse(kSmall, {"optimizer.kind=adamw"}).optimizer, parse(kSmall).optimizer);
+  EXPECT_EQ(error_of_recipe(kSmall, {"optimizer.kind=none"}).substr(0, 44),
+            "command line: optimizer.kind: unknown optimi");
+  EXPECT_EQ(error_of_recipe("optimizer: {kind: adamw, name: adamw}\n"),
+            "file.yaml: optimizer.name: is another name of optimizer.kind, which is given too | Delete one of them.");
   EXPECT_EQ(error_of_recipe(kSmall, {"optimizer=adamw"}),
-            "command line: optimizer: unknown key | Here that is optimizer.kind.");
-  EXPECT_NE(error_of_recipe(kSmall, {"optimizer.kind=adam"})
-                .find("optimizer.kind: unknown optimizer 'adam' | Here that is adamw."),
+            "command line: optimizer: unknown key | Here that is optimizer.name.");
+  EXPECT_NE(error_of_recipe(kSmall, {"optimizer.name=adam"})
+                .find("optimizer.name: unknown optimizer 'adam' | Here that is adamw."),
             std::string::npos);
-  EXPECT_NE(error_of_recipe(kSmall, {"optimizer.kind=adamv"}).find("Did you mean adamw?"), std::string::npos);
+  EXPECT_NE(error_of_recipe(kSmall, {"optimizer.name=adamv"}).find("Did you mean adamw?"), std::string::npos);
 }
 
 // Of a file and of the command line; the resolved recipe has the keys' own names alone.
@@ -365,7 +373,7 @@ TEST(Recipe, ChoicesAreTheNamesOfTheirTables) {
   EXPECT_EQ(choices.at("train.on_non_finite"), names_of<FaultPolicy>());
   EXPECT_EQ(choices.at("train.pipeline_schedule"), names_of<PipelineSchedule>());
   for (const auto& [key, names] : choices) {
-    if (names.empty() || names.front() == "true" || key == "model.family" || key == "optimizer.kind") continue;
+    if (names.empty() || names.front() == "true" || key == "model.family" || key == "optimizer.name") continue;
     for (const std::string& name : names) {
       // What goes with it.
       std::vector<std::string> overrides = {key + "=" + name};

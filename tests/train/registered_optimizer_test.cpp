@@ -23,8 +23,10 @@ Optimizer signs() {
                        return std::get<int64_t>(value) >= 1 ? "" : "must be at least 1";
                      }},
                     {"upwards", false, "a truth", {}}};
-  optimizer.state = {
-      {"sum", DType::kBF16, [](const Parameter& parameter) { return parameter.tensor.shape().size() > 1; }}};
+  optimizer.state = [](const OptimizerConfig&) {
+    return std::vector<OptimizerState>{
+        {"sum", DType::kBF16, [](const Parameter& parameter) { return parameter.tensor.shape().size() > 1; }}};
+  };
   optimizer.update = [](const ParameterUpdate& of, const OptimizerConfig& config) {
     Tensor direction = of.gradient;
     std::vector<Tensor> state;
@@ -41,7 +43,7 @@ Optimizer signs() {
 constexpr char kSignsRecipe[] = R"(name: small
 model: {family: gpt2, vocabulary_size: 16, layers: 2, width: 8, heads: 2, max_sequence_length: 8}
 data: {path: data, sequence_length: 8}
-optimizer: {kind: signs, memory: 0.25}
+optimizer: {name: signs, memory: 0.25}
 train: {batch_size: 2, precision: f32}
 )";
 
@@ -64,7 +66,7 @@ TEST(RegisteredOptimizer, IsKnownToRecipesWhileItIsRegistered) {
   {
     const RegisteredOptimizer registered(signs());
     const Recipe recipe = parse_recipe(kSignsRecipe, "file.yaml", {"optimizer.every=3", "optimizer.upwards=true"});
-    EXPECT_EQ(recipe.optimizer.kind, "signs");
+    EXPECT_EQ(recipe.optimizer.name, "signs");
     EXPECT_EQ(recipe.optimizer.own_number("memory"), 0.25);
     EXPECT_EQ(recipe.optimizer.own_integer("every"), 3);
     EXPECT_TRUE(recipe.optimizer.own_truth("upwards"));
@@ -72,22 +74,22 @@ TEST(RegisteredOptimizer, IsKnownToRecipesWhileItIsRegistered) {
     EXPECT_EQ(parse_saved_recipe(recipe_text(recipe), "saved").optimizer, recipe.optimizer);
     EXPECT_EQ(keys().size(), before.size() + 3);
     for (const RecipeKey& key : recipe_keys()) {
-      if (key.key == "optimizer.kind") EXPECT_EQ(key.choices.back(), "signs");
+      if (key.key == "optimizer.name") EXPECT_EQ(key.choices.back(), "signs");
       if (key.key == "optimizer.memory") EXPECT_EQ(key.meaning, "of the running sum (signs)");
     }
     EXPECT_EQ(error_of_optimizer(kSignsRecipe, {"optimizer.every=0"}),
               "command line: optimizer.every: must be at least 1 | ");
     EXPECT_EQ(error_of_optimizer(kSignsRecipe, {"optimizer.beta1=0.5"}),
               "command line: optimizer.beta1: has no effect on signs: it belongs to adamw | Delete the key, or choose "
-              "what it belongs to with optimizer.kind.");
+              "what it belongs to with optimizer.name.");
     EXPECT_EQ(error_of_optimizer("optimizer: {memory: 0.75}"),
               "file.yaml: optimizer.memory: has no effect on adamw: it belongs to signs | Delete the key, or choose "
-              "what it belongs to with optimizer.kind.");
-    EXPECT_EQ(error_of_optimizer("optimizer: {kind: sings}"),
-              "file.yaml: optimizer.kind: unknown optimizer 'sings' | Did you mean signs?");
+              "what it belongs to with optimizer.name.");
+    EXPECT_EQ(error_of_optimizer("optimizer: {name: sings}"),
+              "file.yaml: optimizer.name: unknown optimizer 'sings' | Did you mean signs?");
   }
   EXPECT_EQ(keys(), before);
-  EXPECT_NE(error_of_optimizer("optimizer: {kind: signs}").find("unknown optimizer 'signs' | There"),
+  EXPECT_NE(error_of_optimizer("optimizer: {name: signs}").find("unknown optimizer 'signs' | There"),
             std::string::npos);
   EXPECT_EQ(error_of_optimizer("optimizer: {memory: 0.75}"),
             "file.yaml: optimizer.memory: unknown key | `causeway recipe keys` lists all keys.");
@@ -111,7 +113,7 @@ TEST(RegisteredOptimizer, UpdatesAsItsDescriptionSays) {
   EXPECT_EQ(step.optimizer_state().front().name, "sum." + model->parameters().front().name);
   EXPECT_EQ(step.state_bytes(), 2 * matrices);
   EXPECT_EQ(step.cost().optimizer_bytes, 2 * matrices);
-  EXPECT_EQ(find_optimizer("signs").least_state_bytes(elements), 0);
+  EXPECT_EQ(find_optimizer("signs").least_state_bytes(elements, recipe.optimizer), 0);
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < 16; ++i) tokens.push_back(i);
   TrainingBatch batch;

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/device/offline/offline_device.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
+#include "causeway/optimizer/optimizer.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/halves.h"
+#include "causeway/train/initial_weights.h"
 #include "causeway/train/ranks.h"
 
 namespace causeway::train {
@@ -55,10 +58,41 @@ void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor&
                   [copied](uint64_t offset, std::span<std::byte> bytes) { join_halves(copied, offset, bytes); });
 }
 
+// What is frozen may be stored in a narrower type than it is to have.
 void read_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor) {
-  std::vector<std::byte> bytes(byte_size(tensor));
+  const DType stored = checkpoint.tensor(name).dtype, held = tensor.dtype();
+  std::vector<std::byte> bytes(byte_size(tensor) / size_bytes(held) * size_bytes(stored));
   checkpoint.read_box(name, own_box(tensor), bytes);
+  if (stored != held) {
+    std::vector<std::byte> converted(byte_size(tensor));
+    for (size_t i = 0; i < converted.size() / size_bytes(held); ++i)
+      write_element(held, converted.data(), i, read_element(stored, bytes.data(), i));
+    bytes = std::move(converted);
+  }
   tensor.write_bytes(bytes);
+}
+
+// Of adapters' base nothing is written.
+bool is_saved(const LanguageModel& model, const Parameter& parameter) {
+  return parameter.is_adapter || !model.adapter().is_used();
+}
+
+constexpr char kBase[] = "base";
+
+// Other adapters, or those of another model, compute something else.
+void require_same_adapters(const CheckpointReader& checkpoint, const RunParts& run) {
+  const Recipe before = checkpoint_recipe(checkpoint);
+  for (const RecipeDifference& difference : recipe_differences(before, run.recipe))
+    if (difference.key.starts_with("lora.") && difference.key != "lora.dropout" && difference.key != "lora.from")
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("{} is {} in the checkpoint and {} in this run, whose adapters are others",
+                              difference.key, difference.was, difference.is),
+                  checkpoint.directory().string(), "Resume with the same value, or start a new run with another name.");
+  if (!run.model.adapter().is_used() || checkpoint_base(checkpoint) == run.base) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("the checkpoint's adapters were trained on another base model ({}) than that of {} ({})",
+                          checkpoint_base(checkpoint), run.recipe.model_from, run.base),
+              checkpoint.directory().string(), "Give with model.from the model that they were trained on.");
 }
 
 bool is_finite(const Tensor& tensor) {
@@ -87,16 +121,63 @@ std::vector<double> weights_of(const Recipe& recipe) {
 
 // What one optimizer keeps is of no use to another.
 void require_same_optimizer(const CheckpointReader& checkpoint, const RunParts& run) {
-  const std::string &was = checkpoint.state().optimizer, &is = run.recipe.optimizer.kind;
+  const std::string &was = checkpoint.state().optimizer, &is = run.recipe.optimizer.name;
   if (was != is)
     throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("optimizer.kind is {} in the checkpoint and {} in this run, which has no use for the other "
+                fmt::format("optimizer.name is {} in the checkpoint and {} in this run, which has no use for the other "
                             "one's state",
                             was, is),
                 checkpoint.directory().string(),
-                fmt::format("Resume with optimizer.kind={}, or begin a new run with the checkpoint's weights: causeway "
+                fmt::format("Resume with optimizer.name={}, or begin a new run with the checkpoint's weights: causeway "
                             "export writes them for model.from.",
                             was));
+  const OptimizerConfig before = checkpoint_recipe(checkpoint).optimizer;
+  for (const Parameter& parameter : run.model.parameters()) {
+    const bool was_frozen = before.is_frozen(parameter.name);
+    if (parameter.is_adapter || was_frozen == run.recipe.optimizer.is_frozen(parameter.name)) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} is {} in the checkpoint and {} in this run", parameter.name,
+                            was_frozen ? "frozen" : "trained", was_frozen ? "trained" : "frozen"),
+                checkpoint.directory().string(),
+                "Resume with the same optimizer.groups, or begin a new run with the checkpoint's weights: causeway "
+                "export writes them for model.from.");
+  }
+  // Keys that say what is kept, and in which types.
+  const auto differ = [&](const OptimizerConfig& other) {
+    const auto kept = [&](const Parameter& parameter, const OptimizerConfig& config) {
+      std::vector<std::tuple<std::string, DType, Shape>> all;
+      for (const OptimizerState& one : find_optimizer(is).state_of(parameter, config))
+        all.emplace_back(one.name, one.dtype, one.shape(parameter));
+      return all;
+    };
+    return std::ranges::any_of(run.model.parameters(), [&](const Parameter& parameter) {
+      return parameter.is_trained && kept(parameter, other) != kept(parameter, run.recipe.optimizer);
+    });
+  };
+  if (!differ(before)) return;
+  const auto refuse = [&](const std::string& key, const OptimizerValue& then, const OptimizerValue& now) {
+    const auto text = [](const OptimizerValue& of) {
+      return std::visit([](const auto& one) { return fmt::format("{}", one); }, of);
+    };
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("optimizer.{} is {} in the checkpoint and {} in this run, which keeps something else of "
+                            "the parameters",
+                            key, text(then), text(now)),
+                checkpoint.directory().string(),
+                fmt::format("Resume with optimizer.{}={}, or begin a new run with the checkpoint's weights: causeway "
+                            "export writes them for model.from.",
+                            key, text(then)));
+  };
+  const double now = run.recipe.optimizer.average_decay;
+  if ((before.average_decay > 0) != (now > 0)) refuse("average_decay", before.average_decay, now);
+  for (const auto& [key, value] : run.recipe.optimizer.own) {
+    const auto then = before.own.find(key);
+    if (then == before.own.end()) continue;
+    OptimizerConfig with_one = run.recipe.optimizer;
+    with_one.own[key] = then->second;
+    if (with_one == run.recipe.optimizer || !differ(with_one)) continue;
+    refuse(key, with_one.own[key], value);
+  }
 }
 
 // The position in the data counts samples, whose text follows from the dataset, the seed and the sequence length.
@@ -145,7 +226,7 @@ std::vector<Tensor> tensors_to_write(const RunParts& run) {
   };
   auto kept = run.step.optimizer_state().begin();
   for (size_t i = 0; i < run.model.parameters().size(); ++i) {
-    add(run.model.parameters()[i].tensor);
+    if (is_saved(run.model, run.model.parameters()[i])) add(run.model.parameters()[i].tensor);
     for (; kept != run.step.optimizer_state().end() && kept->parameter == i; ++kept) add(kept->tensor);
   }
   return tensors;
@@ -156,7 +237,7 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
   CheckpointState state;
   state.step = position.step;
   state.model = shape_of(run.model);
-  state.optimizer = run.recipe.optimizer.kind;
+  state.optimizer = run.recipe.optimizer.name;
   if (run.dataset.tokenizer_identity()) state.tokenizer_fingerprint = run.dataset.tokenizer_identity()->fingerprint;
   state.rng_seed = static_cast<uint64_t>(run.recipe.train.seed);
   state.rng_step = static_cast<uint64_t>(position.step);
@@ -169,12 +250,14 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
   state.trainer = {{"skipped_steps", position.skipped_steps},
                    {"recipe", recipe_text(run.recipe)},
                    {"device", run.step.context().device().name()}};
+  if (run.model.adapter().is_used()) state.trainer[kBase] = run.base;
   CheckpointWriter writer(run.recipe.run_directory, state, options, &ranks);
   writer.attach("config.json", to_hugging_face(run.model.config()).dump(2) + "\n");
   if (run.tokenizer != nullptr)
     for (auto& [name, content] : run.tokenizer->files()) writer.attach(name, std::move(content));
   for (const Parameter& parameter : run.model.parameters())
-    if (!parameter.is_copy) add_tensor(writer, parameter.name, parameter.tensor, snapshot);
+    if (!parameter.is_copy && is_saved(run.model, parameter))
+      add_tensor(writer, parameter.name, parameter.tensor, snapshot);
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
     if (!tensor.is_copy) add_tensor(writer, tensor.name, tensor.tensor, snapshot);
   return writer;
@@ -183,6 +266,18 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
 std::filesystem::path save_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options) {
   const Ranks ranks(run.step.context());
   return checkpoint_of_run(run, position, options, ranks).commit();
+}
+
+int64_t checkpoint_bytes(const Recipe& recipe) {
+  const auto device = std::make_shared<OfflineDevice>(Target());
+  const ContextScope scope(std::make_shared<Context>(device));
+  int64_t bytes = 0;
+  const auto model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), new_weights(recipe));
+  for (const Parameter& parameter : model->parameters()) {
+    if (is_saved(*model, parameter)) bytes += parameter.tensor.local_bytes();
+    if (parameter.is_trained) bytes += find_optimizer(recipe.optimizer.name).state_bytes(parameter, recipe.optimizer);
+  }
+  return bytes;
 }
 
 bool run_state_is_finite(const RunParts& run) {
@@ -196,8 +291,10 @@ bool run_state_is_finite(const RunParts& run) {
 RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run) {
   checkpoint.require_model(shape_of(run.model));
   require_same_optimizer(checkpoint, run);
+  require_same_adapters(checkpoint, run);
   std::vector<NamedTensorSpec> specs;
-  for (const Parameter& parameter : run.model.parameters()) specs.push_back(spec_of(parameter.name, parameter.tensor));
+  for (const Parameter& parameter : run.model.parameters())
+    if (is_saved(run.model, parameter)) specs.push_back(spec_of(parameter.name, parameter.tensor));
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
     specs.push_back(spec_of(tensor.name, tensor.tensor));
   checkpoint.require_tensors(specs, run.model.part().is_whole());
@@ -210,7 +307,8 @@ RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run)
   position.tokens =
       state.data.value("tokens_consumed", static_cast<int64_t>(position.data_cursor) * run.recipe.data.sequence_length);
   position.skipped_steps = state.trainer.value("skipped_steps", int64_t{0});
-  for (const Parameter& parameter : run.model.parameters()) read_tensor(checkpoint, parameter.name, parameter.tensor);
+  for (const Parameter& parameter : run.model.parameters())
+    if (is_saved(run.model, parameter)) read_tensor(checkpoint, parameter.name, parameter.tensor);
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
     read_tensor(checkpoint, tensor.name, tensor.tensor);
   return position;
@@ -222,7 +320,24 @@ Recipe checkpoint_recipe(const CheckpointReader& checkpoint) {
 
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model) {
   checkpoint.require_model(shape_of(model));
-  for (const Parameter& parameter : model.parameters()) read_tensor(checkpoint, parameter.name, parameter.tensor);
+  for (const Parameter& parameter : model.parameters())
+    if (is_saved(model, parameter)) read_tensor(checkpoint, parameter.name, parameter.tensor);
+}
+
+std::string checkpoint_base(const CheckpointReader& checkpoint) {
+  return checkpoint.state().trainer.value(kBase, std::string());
+}
+
+std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint,
+                                                     std::optional<DType> frozen_type) {
+  const Recipe recipe = checkpoint_recipe(checkpoint);
+  NewWeights weights = new_weights(recipe);
+  weights.storage = WeightStorage::kElements;
+  weights.frozen_type = frozen_type.value_or(weights.frozen_type);
+  std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
+  if (recipe.adapter.is_used()) load_base_weights(recipe, checkpoint_base(checkpoint), *model);
+  restore_weights(checkpoint, *model);
+  return model;
 }
 
 std::unique_ptr<Tokenizer> checkpoint_tokenizer(const CheckpointReader& checkpoint) {

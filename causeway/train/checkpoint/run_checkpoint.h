@@ -1,7 +1,8 @@
 // What of a training run goes into a checkpoint, and back.
 //
 // Beside the tensors a checkpoint holds config.json (Hugging Face's) and the tokenizer's files, so that it is all that
-// is needed to use the model: the directory may be moved or copied, and the dataset may be gone.
+// is needed to use the model: the directory may be moved or copied, and the dataset may be gone. Of a run that trains
+// adapters it holds them alone, and the identity of their base.
 //
 // Over a mesh every rank makes the same calls, writes what it holds and reads what it is to hold, whatever mesh the
 // checkpoint was saved on.
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,8 @@
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::train {
+
+class ReferenceLogProbabilities;
 
 struct RunPosition {
   int64_t step = 0;           // optimizer steps completed
@@ -36,6 +40,9 @@ struct RunParts {
   const Tokenizer* tokenizer = nullptr;  // of the dataset, when it carries one
   LanguageModel& model;
   TrainingStep& step;
+  // Of validation pairs, where the run's loss compares with a reference; null otherwise.
+  const ReferenceLogProbabilities* validation_reference = nullptr;
+  std::string base = {};  // of a run that trains adapters, the identity of their base (base_identity())
 };
 
 // The tensors of which this rank writes its part, in the order in which a step updates them.
@@ -50,6 +57,9 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
 // the run (RunLock).
 std::filesystem::path save_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options);
 
+// Of the tensors of a checkpoint: weights and what the optimizer keeps, of the whole model.
+int64_t checkpoint_bytes(const Recipe& recipe);
+
 // Whether every value of the weights and of the optimizer's state is a finite number.
 bool run_state_is_finite(const RunParts& run);
 
@@ -59,6 +69,15 @@ RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run)
 
 // The recipe that a checkpoint was trained with.
 Recipe checkpoint_recipe(const CheckpointReader& checkpoint);
+
+// The model of a checkpoint with its weights, in the current context: of a run that trained adapters its base, which
+// model.from names and the checkpoint does not hold, with the adapters. Throws Error as load_base_weights() does.
+// Matrices that are frozen lie in `frozen_type`; nothing: as in training.
+std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint,
+                                                     std::optional<DType> frozen_type = {});
+
+// The identity of the base that the checkpoint's adapters belong to; empty where it has none.
+std::string checkpoint_base(const CheckpointReader& checkpoint);
 
 // Restores the weights alone, for generation and evaluation.
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "causeway/base/error.h"
@@ -19,9 +20,11 @@
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/model/family.h"
 #include "causeway/model/hugging_face.h"
+#include "causeway/model/peft_adapter.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/train/checkpoint/checkpoint.h"
+#include "causeway/train/recipe/parameter_groups.h"
 
 namespace causeway::train {
 namespace {
@@ -172,6 +175,7 @@ Field family_name(std::string& name) {
 }
 
 constexpr char kDataSources[] = "data.sources";
+constexpr char kTargets[] = "lora.targets";
 
 Field source_list(std::vector<DataSource>& sources) {
   return {kDataSources, "several datasets instead of data.path: [{path: DATASET, weight: NUMBER}, ...]",
@@ -194,28 +198,99 @@ Field family_field(const SharedModelKey& entry, ModelConfig& config) {
       stored);
 }
 
-// What all optimizers take, and what some add. As with a model's family, the value of a key that another optimizer adds
-// stands in the configuration too until that is resolved.
+constexpr char kParameterGroups[] = "optimizer.groups";
+
+Field group_list(std::vector<ParameterGroup>& groups) {
+  return {
+      kParameterGroups,
+      "parameters by name: [{pattern: NAME*, learning_rate: or learning_rate_factor:, weight_decay:, frozen:}, ...]",
+      "a list of groups",
+      [&groups](const std::string& text) {
+        groups = parse_parameter_groups(text);
+        return true;
+      },
+      [&groups] { return print_parameter_groups(groups); }};
+}
+
+std::string text_of(const OptimizerValue& value) {
+  return std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
+}
+
+// "(adamw, lion; lion's default is 0.99)".
+std::string owners_text(const SharedOptimizerKey& entry) {
+  std::string others;
+  for (const std::string& optimizer : entry.optimizers)
+    if (const OptimizerValue& own = entry.default_of(optimizer); own != entry.key.default_value)
+      others += fmt::format("{} {}: {}", others.empty() ? ";" : ",", optimizer, text_of(own));
+  return fmt::format("({}{})", fmt::join(entry.optimizers, ", "), others);
+}
+
+// A key that some optimizers add. What is given stands in the configuration whichever optimizer it is of until that is
+// resolved; what is not has the chosen one's default.
+Field optimizer_field(const SharedOptimizerKey& entry, OptimizerConfig& config) {
+  const auto held = std::make_shared<OptimizerValue>(entry.key.default_value);  // that the field's functions refer to
+  const std::string meaning = fmt::format("{} {}", entry.key.meaning, owners_text(entry));
+  Field one = std::visit([&](auto& value) { return field("optimizer." + entry.key.name, value, meaning); }, *held);
+  if (const std::vector<std::string>& choices = entry.key.choices; !choices.empty())
+    one = choice(
+        one.key, meaning, choices, NameOf::kOther,
+        [held, choices](const std::string& text) {
+          *held = text;
+          return std::ranges::find(choices, text) != choices.end();
+        },
+        [held] { return std::string_view(std::get<std::string>(*held)); });
+  one.set = [held, &config, name = entry.key.name, set = one.set](const std::string& text) {
+    if (!set(text)) return false;
+    config.own[name] = *held;
+    return true;
+  };
+  one.get = [held, &config, entry, get = one.get] {
+    const auto given = config.own.find(entry.key.name);
+    *held = given == config.own.end() ? entry.default_of(config.name) : given->second;
+    return get();
+  };
+  return one;
+}
+
+// What all optimizers take, and what some add.
 std::vector<Field> optimizer_fields(OptimizerConfig& config) {
   const std::vector<std::string> names = optimizer_names();
   std::vector<Field> all = {
-      {"optimizer.kind", fmt::format("the optimizer: {}", list_names(names, "or")), "the name of an optimizer",
+      {"optimizer.name", fmt::format("the optimizer: {}", list_names(names, "or")), "the name of an optimizer",
        [&config](const std::string& text) {
-         config.kind = find_optimizer(text).name;
+         config.name = find_optimizer(text).name;
          return true;
        },
-       [&config] { return config.kind; }, names},
+       [&config] { return config.name; }, names},
       field("optimizer.learning_rate", config.learning_rate, "peak learning rate")};
-  for (const SharedOptimizerKey& entry : shared_optimizer_keys()) {
-    OptimizerValue& stored = config.own.try_emplace(entry.key.name, entry.key.default_value).first->second;
-    const std::string meaning = fmt::format("{} ({})", entry.key.meaning, fmt::join(entry.optimizers, ", "));
-    all.push_back(
-        std::visit([&](auto& value) { return field("optimizer." + entry.key.name, value, meaning); }, stored));
-  }
-  all.push_back(
-      field("optimizer.weight_decay", config.weight_decay, "decoupled decay of matrices (norms and biases: none)"));
-  all.push_back(field("optimizer.gradient_clip", config.gradient_clip, "largest global gradient norm; 0: no clipping"));
+  for (const SharedOptimizerKey& entry : shared_optimizer_keys()) all.push_back(optimizer_field(entry, config));
+  const std::vector<Field> rest = {
+      field("optimizer.weight_decay", config.weight_decay,
+            "decay of matrices (norms and biases: none), decoupled from the gradient but for sgd"),
+      field("optimizer.cautious_decay", config.cautious_decay, "no decay of elements that the step moves away from 0"),
+      field("optimizer.gradient_clip", config.gradient_clip, "bound of gradients; 0: no clipping"),
+      choice("optimizer.gradient_clip_by", config.gradient_clip_by,
+             "norm or value: the bound is of all gradients' norm, or of each element"),
+      field("optimizer.average_decay", config.average_decay,
+            "of an exponential average of the weights, which is evaluated, saved and exported; 0: no average"),
+      group_list(config.groups)};
+  all.insert(all.end(), rest.begin(), rest.end());
   return all;
+}
+
+std::vector<Field> adapter_fields(Recipe& r) {
+  return {
+      field("lora.rank", r.adapter.rank, "rank of the adapters, which alone are trained; 0: there are none"),
+      field("lora.alpha", r.adapter.alpha,
+            "what adapters add is multiplied by this over the rank (rslora: over its root); 0: twice the rank"),
+      field(kTargets, r.adapter.targets,
+            "matrices that have an adapter, by the ends of their names or with * and ?, between commas; all-linear: "
+            "all of the layers"),
+      field("lora.dropout", r.adapter.dropout, "probability of dropping a value that an adapter is given"),
+      choice("lora.kind", r.adapter.kind, "lora, rslora or dora"),
+      field("lora.from", r.adapter_from,
+            "a directory of PEFT's: its adapter_config.json says what the adapters are, its weights are the first "
+            "ones")};
 }
 
 // As long as there are keys: each has its line.
@@ -266,6 +341,15 @@ std::vector<Field> fields(Recipe& r) {
       field("data.document_mask", r.data.document_mask,
             "attention stays within documents, as it always does with data.packing=documents"),
   };
+  all.insert(all.end(), rest.begin(), rest.end());
+  rest = adapter_fields(r);
+  all.insert(all.end(), rest.begin(), rest.end());
+  rest = {choice("preference.loss", r.preference.loss,
+                 "dpo, ipo, simpo or orpo: of preference pairs, which the data must be; none: of the tokens of text"),
+          field("preference.beta", r.preference.beta, "how strongly the loss of pairs tells their sides apart"),
+          field("preference.label_smoothing", r.preference.label_smoothing,
+                "the probability that a pair stands the wrong way round (dpo)"),
+          field("preference.margin", r.preference.margin, "by how much the chosen side is to be ahead (simpo)")};
   all.insert(all.end(), rest.begin(), rest.end());
   rest = optimizer_fields(r.optimizer);
   all.insert(all.end(), rest.begin(), rest.end());
@@ -340,8 +424,13 @@ std::vector<std::string> aliases_of(const std::string& key) {
   return aliases;
 }
 
-// The key that is called so: the one that this is an alias of, or else itself.
+// Keys by names that they had before: recipes that runs saved have them.
+constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {{"optimizer.kind", "optimizer.name"}};
+
+// The key that is called so: the one that this is an alias or a former name of, or else itself.
 std::string key_of_name(const std::string& name) {
+  for (const auto& [former, key] : kFormerNames)
+    if (name == former) return std::string(key);
   for (const ConfigJsonName& entry : config_json_names())
     if (name == fmt::format("{}{}", kModelSection, entry.name)) return fmt::format("{}{}", kModelSection, entry.key);
   return name;
@@ -368,8 +457,17 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
     for (const auto& entry : node) flatten(entry.second, join(prefix, entry.first.as<std::string>()), where, values);
     return;
   }
-  if (node.IsSequence() && prefix == kDataSources) {
+  if (node.IsSequence() && (prefix == kDataSources || prefix == kParameterGroups)) {
     values.emplace_back(prefix, data_sources_text(node));
+    return;
+  }
+  if (node.IsSequence() && prefix == kTargets) {
+    std::string targets;
+    for (const YAML::Node& one : node) {
+      if (!one.IsScalar()) refuse_key(where, prefix, "must be a list of names");
+      targets += (targets.empty() ? "" : ",") + one.Scalar();
+    }
+    values.emplace_back(prefix, targets);
     return;
   }
   if (!node.IsScalar()) refuse_key(where, prefix, node.IsNull() ? "has no value" : "must be a single value");
@@ -492,9 +590,25 @@ void check_pipeline(const Recipe& r) {
       fmt::format("Give a multiple of {} micro-batches, or choose another train.pipeline_schedule.", r.mesh.pp));
 }
 
+void check_adapter(Recipe& r) {
+  constexpr int64_t kHighestRank = 1 << 16;
+  AdapterConfig& adapter = r.adapter;
+  require(adapter.rank >= 0 && adapter.rank <= kHighestRank, "lora.rank",
+          fmt::format("must be from 1 to {}, or 0 for no adapters", kHighestRank));
+  if (!adapter.is_used()) return;
+  require(adapter.alpha >= 0, "lora.alpha", "must not be negative");
+  if (adapter.alpha == 0) adapter.alpha = 2 * static_cast<double>(adapter.rank);
+  require(adapter.dropout >= 0 && adapter.dropout < 1, "lora.dropout", "must be at least 0 and below 1");
+  require(!target_patterns(adapter.targets).empty(), kTargets, "names no matrix", "Name some, or say all-linear.");
+  require(r.train.precision != Precision::kFp8 && r.train.precision != Precision::kFp8Block, "train.precision",
+          "adapters are trained with a base in bf16 or f32, not yet in 8 bits",
+          "Set train.precision to bf16, tf32 or f32.");
+}
+
 void resolve(Recipe& r, bool refuse_without_effect) {
   r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys()).resolved();
   r.optimizer = (refuse_without_effect ? r.optimizer : r.optimizer.without_foreign_keys()).resolved();
+  check_adapter(r);
   check_name(r.name);
   std::vector<std::string_view> architectures;
   for (const GpuArchitecture& architecture : gpu_architectures()) architectures.push_back(architecture.processor);
@@ -531,6 +645,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
                       r.train.micro_batch_size, r.data.sequence_length));
   check_mesh(r);
   check_pipeline(r);
+  check_preference(r);
   require(r.train.recompute_layers >= 0 && r.train.recompute_layers <= r.model.layers, "train.recompute_layers",
           fmt::format("must be from 0 to the model's layers, {}", r.model.layers));
   require(r.train.recompute_layers == 0 || r.train.recompute.value_or(RecomputePolicy::kNone) != RecomputePolicy::kNone,
@@ -571,6 +686,12 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
   require(r.schedule.kind != ScheduleKind::kWsd || r.schedule.decay_steps != 1, "schedule.decay_steps",
           "1 step of decay has no effect: a decay's first step is at the peak still",
           "Give 2 or more; a tenth of the run is usual.");
+  const Recipe defaults;
+  const std::vector<RecipeValue> stated = recipe_values(r), unset = recipe_values(defaults);
+  for (size_t i = 0; !r.adapter.is_used() && i < stated.size(); ++i)
+    require(!stated[i].key.starts_with("lora.") || stated[i].value == unset[i].value, stated[i].key,
+            "has no effect without lora.rank, the rank of the adapters", hint);
+  refuse_preference_without_effect(r);
   require(!r.data.allow_other_tokenizer || !r.model_from.empty(), "data.allow_other_tokenizer",
           "has no effect without model.from", hint);
   require(r.log.trace_from > 0 || r.log.trace_steps == Recipe().log.trace_steps, "log.trace_steps",
@@ -642,6 +763,25 @@ bool is_set(const std::vector<Setting>& settings, std::string_view key) {
   return std::ranges::any_of(settings, [&](const Setting& setting) { return setting.key == key; });
 }
 
+// The adapters are those of the directory, but for their dropout: what the recipe says of them besides must be the
+// same.
+void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) {
+  Recipe of_directory;
+  of_directory.adapter = read_peft_config(r.adapter_from).adapter;
+  const std::vector<RecipeValue> stated = recipe_values(r), stored = recipe_values(of_directory);
+  constexpr char kDropout[] = "lora.dropout", kFrom[] = "lora.from";
+  for (const Setting& setting : settings) {
+    if (!setting.key.starts_with("lora.") || setting.key == kDropout || setting.key == kFrom) continue;
+    for (size_t i = 0; i < stated.size(); ++i)
+      require(stated[i].key != setting.key || stated[i].value == stored[i].value, setting.key,
+              fmt::format("is {} here and {} in {}", stated[i].value, stored[i].value, r.adapter_from),
+              "Delete the key: lora.from says what the adapters are.");
+  }
+  const double dropout = r.adapter.dropout;
+  r.adapter = of_directory.adapter;
+  if (is_set(settings, kDropout)) r.adapter.dropout = dropout;
+}
+
 // What follows from the data: the vocabulary, where a dataset tells it, and the number of steps, once it is opened.
 void leave_to_data(Recipe& r, const std::vector<Setting>& settings) {
   if (r.train.epochs > 0 && !is_set(settings, kSteps)) r.train.steps = 0;
@@ -659,6 +799,7 @@ Recipe recipe_of(const std::vector<Setting>& settings, const std::string& where,
   std::vector<Field> all = fields(recipe);
   for (const Setting& setting : settings) set(all, setting.is_override ? kCommandLine : where, setting);
   if (refuse_without_effect && !recipe.model_from.empty()) take_model_of_directory(recipe, settings);
+  if (refuse_without_effect && !recipe.adapter_from.empty()) take_adapter_of_directory(recipe, settings);
   if (refuse_without_effect) leave_to_data(recipe, settings);
   resolve(recipe, refuse_without_effect);
   if (refuse_without_effect) refuse_settings_without_effect(recipe, settings);

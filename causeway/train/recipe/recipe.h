@@ -13,12 +13,14 @@
 
 #include "causeway/data/packing.h"
 #include "causeway/graph/sharding.h"
+#include "causeway/model/adapter.h"
 #include "causeway/model/config.h"
 #include "causeway/model/mesh_axis.h"
 #include "causeway/optimizer/config.h"
 #include "causeway/passes/pipeline_options.h"
 #include "causeway/train/recipe/choices.h"
 #include "causeway/train/recipe/data_sources.h"
+#include "causeway/train/recipe/preference_config.h"
 #include "causeway/train/recipe/schedule.h"
 
 namespace causeway::train {
@@ -49,6 +51,13 @@ struct Recipe {
     bool packs_documents() const { return packing == Packing::kDocuments; }
     bool masks_documents() const { return document_mask || packs_documents(); }
   } data;
+
+  // lora.*: adapters of the model of model.from, which stays as it is. lora.from: a directory that PEFT can read, whose
+  // adapters a new run begins with.
+  AdapterConfig adapter;
+  std::string adapter_from;
+
+  PreferenceConfig preference;
 
   OptimizerConfig optimizer;
 

@@ -53,7 +53,10 @@ class StageTrace {
   StageResults finish() {
     add_up_tied_embedding();
     if (!loss_.defined()) loss_ = constant_tensor(DType::kF32, {}, 0);
-    return {loss_, gradients_};
+    std::vector<Tensor> of_trained;
+    for (size_t i = 0; i < gradients_.size(); ++i)
+      if (model_.parameters()[i].is_trained) of_trained.push_back(gradients_[i]);
+    return {loss_, of_trained};
   }
 
  private:
@@ -95,7 +98,7 @@ class StageTrace {
     if (has_input) wrt.push_back(pass.before);
     std::vector<size_t> weights;
     for (size_t i = 0; of_weights && i < gradients_.size(); ++i)
-      if (model_.parameters()[i].piece == piece) weights.push_back(i);
+      if (model_.parameters()[i].piece == piece && model_.parameters()[i].is_trained) weights.push_back(i);
     for (const size_t i : weights) wrt.push_back(model_.parameters()[i].tensor);
     if (wrt.empty()) return;
     const Tensor& output = piece == last_piece_ ? pass.loss : pass.after;
@@ -116,7 +119,7 @@ class StageTrace {
     const int64_t first = 0, last = part_.stages() - 1;
     for (size_t i = 0; i < gradients_.size(); ++i) {
       const Parameter& parameter = model_.parameters()[i];
-      if (!parameter.is_shared) continue;
+      if (!parameter.is_shared || !parameter.is_trained) continue;
       const int64_t own = parameter.is_copy ? last : first, other = parameter.is_copy ? first : last;
       const auto name = [&](int64_t stage) {
         return fmt::format("gradient of {} from stage {}", parameter.name, stage);

@@ -13,12 +13,15 @@ namespace causeway::train {
 struct MicroBatch {
   ForwardInputs inputs;
   Tensor targets;        // i32 [rows, sequence_length]
-  Tensor token_weights;  // f32, of the same shape
+  Tensor token_weights;  // f32, of the same shape: target_weight where there is a target, 0 elsewhere
+  Tensor target_weight;  // f32 []
+  // f32 [rows], or undefined: log p of each row's targets by the model that preference pairs are compared with.
+  Tensor reference = {};
 };
 
 struct StageResults {
   Tensor loss;                    // f32 [], the sum over micro-batches; 0 on stages without the head
-  std::vector<Tensor> gradients;  // of the parameters that this stage holds, summed up
+  std::vector<Tensor> gradients;  // of the trained parameters that this stage holds, summed up
 };
 
 // Traces `schedule` for a part of a model. Gradients lie as their parameters do. In every micro-batch

@@ -7,14 +7,18 @@
 
 #include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
+#include "causeway/base/hash.h"
+#include "causeway/device/offline/offline_device.h"
 #include "causeway/graph/op.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
+#include "causeway/passes/optimizer_scope.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/program_memory.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/stage_ops.h"
+#include "causeway/tensor/trace.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/step/batch_tensor.h"
 #include "causeway/train/step/recomputation.h"
@@ -86,6 +90,19 @@ PipelineShape pipeline_shape(const Recipe& recipe) {
   return {recipe.mesh.pp, recipe.train.pipeline_chunks, recipe.micro_batches()};
 }
 
+// Of the whole model.
+std::vector<std::string> parameter_names(const Recipe& recipe) {
+  if (recipe.optimizer.groups.empty()) return {};
+  const auto device = std::make_shared<OfflineDevice>(Target());  // names depend on none
+  const ContextScope scope(std::make_shared<Context>(device));
+  std::vector<std::string> names;
+  for (const Parameter& parameter :
+       LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), NewWeights{.adapter = recipe.adapter})
+           ->parameters())
+    names.push_back(parameter.name);
+  return names;
+}
+
 }  // namespace
 
 PipelineOptions pipeline_options(const Recipe& recipe) {
@@ -104,6 +121,18 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
 WeightStorage weight_storage(const Recipe& recipe) {
   const bool in_halves = multiplies_narrow(recipe) && Context::current()->device().target().has_gemms_of_halves();
   return in_halves ? WeightStorage::kHalves : WeightStorage::kElements;
+}
+
+NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed) {
+  NewWeights weights{.seed = seed, .storage = weight_storage(recipe), .adapter = recipe.adapter};
+  weights.frozen_type = multiplies_narrow(recipe) ? DType::kBF16 : DType::kF32;
+  if (recipe.adapter.is_used()) {
+    weights.is_trained = [](const std::string&) { return false; };
+  } else if (!recipe.optimizer.groups.empty()) {
+    weights.is_trained = [optimizer = recipe.optimizer](const std::string& name) { return !optimizer.is_frozen(name); };
+  }
+  require_members(recipe.optimizer.groups, parameter_names(recipe));
+  return weights;
 }
 
 ModelPart part_of_stage(const Recipe& recipe, int64_t stage) {
@@ -125,7 +154,10 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
                                              held_share(make_mesh(recipe.mesh)) / static_cast<double>(recipe.mesh.pp));
   // Weights, and sums of gradients over micro-batches.
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
-  const int64_t bytes = elements * others + find_optimizer(recipe.optimizer.kind).least_state_bytes(elements);
+  const int64_t bytes =
+      recipe.adapter.is_used()
+          ? elements * static_cast<int64_t>(size_bytes(new_weights(recipe).frozen_type))
+          : elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
@@ -136,23 +168,28 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
 TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     : model_(model),
       recipe_(recipe),
-      optimizer_(find_optimizer(recipe.optimizer.kind)),
+      optimizer_(find_optimizer(recipe.optimizer.name)),
+      objective_(make_objective(recipe)),
       context_(model.parameters().front().tensor.context()) {
   const ContextScope scope(context_);
   order_ = batch_order(recipe);
   for (const Parameter& parameter : model.parameters()) {
     weights_.push_back(parameter.tensor);
-    const auto zeros = [&](DType dtype) {
-      return zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding(), dtype);
-    };
-    for (const OptimizerState& kept : optimizer_.state_of(parameter))
-      state_.push_back({kept.name + "." + parameter.name, zeros(kept.dtype), weights_.size() - 1, parameter.is_copy});
-    if (accumulates()) gradient_sums_.push_back(zeros(DType::kF32));
+    if (!parameter.is_trained) continue;
+    trained_.push_back(weights_.size() - 1);
+    for (const OptimizerState& kept : optimizer_.state_of(parameter, recipe.optimizer))
+      state_.push_back({kept.name + "." + parameter.name,
+                        zeros_in_memory(kept.shape(parameter), kept.sharding(parameter), kept.dtype),
+                        weights_.size() - 1, parameter.is_copy});
+    if (accumulates())
+      gradient_sums_.push_back(zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding(), DType::kF32));
   }
   for (int64_t i = 0; i < batches_in_one(); ++i) arguments_.push_back(make_arguments());
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
   hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
-  if (accumulates()) loss_sum_ = zeros_in_memory({});
+  if (objective_->reads_reference()) reference_ = make_row_tensor(recipe.train.micro_batch_size);
+  for (size_t i = 0; accumulates() && i <= objective_->figure_names().size(); ++i)
+    value_sums_.push_back(zeros_in_memory({}));
   if (context_->device().target().runs_asynchronously() && recipe.train.on_non_finite == FaultPolicy::kStop)
     frozen_ = zeros_in_memory({});
 
@@ -234,8 +271,12 @@ TrainingStep::Arguments TrainingStep::make_arguments() const {
 // Of a stage: the arguments of micro-batches, one after another, stand before the others.
 std::vector<Tensor> TrainingStep::argument_list() const {
   const Arguments& first = arguments_.front();
-  if (!is_stage()) return {first.tokens, first.targets, first.documents, target_weight_, first.key, hyper_};
   std::vector<Tensor> list;
+  if (!is_stage()) {
+    list = {first.tokens, first.targets, first.documents, target_weight_, first.key, hyper_};
+    if (reference_.defined()) list.push_back(reference_);
+    return list;
+  }
   for (const Arguments& one : arguments_)
     for (const Tensor& tensor : {one.tokens, one.targets, one.documents, one.key}) list.push_back(tensor);
   list.push_back(target_weight_);
@@ -248,8 +289,9 @@ TrainingStep::MainArguments TrainingStep::named(const std::vector<Tensor>& list)
   if (!is_stage())
     return {.batches = {{.tokens = list[0], .targets = list[1], .documents = list[2], .key = list[4]}},
             .target_weight = list[3],
-            .hyper = list[5]};
-  MainArguments arguments{.batches = {}, .target_weight = list[list.size() - 2], .hyper = list.back()};
+            .hyper = list[5],
+            .reference = list.size() > 6 ? list[6] : Tensor()};
+  MainArguments arguments{.batches = {}, .target_weight = list[list.size() - 2], .hyper = list.back(), .reference = {}};
   for (size_t at = 0; at + 2 < list.size(); at += 4)
     arguments.batches.push_back(
         {.tokens = list[at], .targets = list[at + 1], .documents = list[at + 2], .key = list[at + 3]});
@@ -297,8 +339,8 @@ int64_t TrainingStep::reserved_bytes() {
   add(main, ProgramBuffer::Place::kInput);
   add(apply_ == nullptr ? main : apply_->prepare({hyper_}), ProgramBuffer::Place::kOutput);
   // Those are read by what applies the gradients.
-  if (accumulates())
-    for (const StateTensor& kept : state_) bytes += rounded(kept.tensor.local_bytes());
+  for (size_t i = 0; accumulates() && i < state_.size(); ++i)
+    if (!read_at_gradient_point_.contains(i)) bytes += rounded(state_[i].tensor.local_bytes());
   return bytes + rounded(frozen_bytes_aside());
 }
 
@@ -316,6 +358,13 @@ int64_t TrainingStep::weight_bytes() const {
 int64_t TrainingStep::state_bytes() const {
   int64_t bytes = 0;
   for (const StateTensor& kept : state_) bytes += kept.tensor.local_bytes();
+  return bytes;
+}
+
+int64_t TrainingStep::bytes_of_state_in_main() const {
+  if (!accumulates()) return state_bytes();
+  int64_t bytes = gradient_sum_bytes();
+  for (const size_t i : read_at_gradient_point_) bytes += state_[i].tensor.local_bytes();
   return bytes;
 }
 
@@ -344,7 +393,9 @@ FlopCount TrainingStep::own_flops() {
   const Graph& traced = main_->traced_graph(main_arguments());
   // Where gradients of inputs and of weights are traced one after the other, nodes are there twice.
   if (is_stage()) return count_flops(eliminate_common_subexpressions(traced));
-  return count_flops(traced).scaled(static_cast<double>(recipe_.micro_batches()));
+  FlopCount count = count_flops(traced).scaled(static_cast<double>(recipe_.micro_batches()));
+  if (apply_ != nullptr) count.optimizer = count_flops(apply_->traced_graph({hyper_})).optimizer;
+  return count;
 }
 
 void TrainingStep::meet_other_stages(const Ranks& ranks) {
@@ -357,6 +408,7 @@ void TrainingStep::meet_other_stages(const Ranks& ranks) {
                                {"receives", messages_of(traced, own, Op::kReceive)},
                                {"forward", flops.forward},
                                {"backward", flops.backward},
+                               {"optimizer", flops.optimizer},
                                {"attended", flops.attended_pairs},
                                {"pairs", flops.attention_pairs},
                                {"by_operand", flops.by_operand},
@@ -371,6 +423,7 @@ void TrainingStep::meet_other_stages(const Ranks& ranks) {
     received.merge(one["receives"].get<std::map<std::string, std::string>>());
     sum.forward += one["forward"].get<double>();
     sum.backward += one["backward"].get<double>();
+    sum.optimizer += one["optimizer"].get<double>();
     sum.attended_pairs += one["attended"].get<double>();
     sum.attention_pairs += one["pairs"].get<double>();
     for (const auto& [operand, count] : one["by_operand"].items()) sum.by_operand[operand] += count.get<double>();
@@ -406,52 +459,100 @@ std::map<std::string, double> TrainingStep::operand_shares() {
   return shares;
 }
 
-MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& target_weight) const {
+MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const MainArguments& main) const {
   MicroBatch batch;
   batch.inputs.tokens = arguments.tokens;
   batch.inputs.order = order_;
   if (recipe_.data.masks_documents()) batch.inputs.documents = arguments.documents;
   batch.inputs.positions_restart = recipe_.data.packs_documents();
-  if (model_.config().dropout > 0) batch.inputs.dropout_key = arguments.key;
+  if (model_.config().dropout > 0 || model_.adapter().dropout > 0) batch.inputs.dropout_key = arguments.key;
   batch.targets = arguments.targets;
-  batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(target_weight, batch.targets.shape()), 0.0);
+  batch.target_weight = main.target_weight;
+  batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(main.target_weight, batch.targets.shape()), 0.0);
+  batch.reference = main.reference;
   return batch;
 }
 
-Tensor TrainingStep::loss(const MainArguments& arguments) const {
-  const MicroBatch batch = micro_batch(arguments.batches.front(), arguments.target_weight);
-  return model_.loss(batch.inputs, batch.targets, batch.token_weights);
+std::vector<Tensor> TrainingStep::values(const MainArguments& arguments) const {
+  return objective_->trace(model_, micro_batch(arguments.batches.front(), arguments));
 }
 
 std::vector<Tensor> TrainingStep::staged(const MainArguments& arguments) {
   std::vector<MicroBatch> batches;
-  for (const Arguments& one : arguments.batches) batches.push_back(micro_batch(one, arguments.target_weight));
+  for (const Arguments& one : arguments.batches) batches.push_back(micro_batch(one, arguments));
   const PipelineSchedule kind = recipe_.train.pipeline_schedule;
   const int64_t stage = context_->mesh().stage(context_->rank());
   const std::vector<StageAction> schedule = place_ ? stage_schedule_at(kind, pipeline_shape(recipe_), stage, *place_)
                                                    : stage_schedule(kind, pipeline_shape(recipe_), stage);
+  const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const StageResults results = trace_stage(model_, schedule, batches);
+  leave_gradient_point(weights);
   return update(results.loss, results.gradients, arguments.hyper);
 }
 
+std::vector<Tensor> TrainingStep::trained_weights() const {
+  std::vector<Tensor> trained;
+  for (const size_t i : trained_) trained.push_back(weights_[i]);
+  return trained;
+}
+
+std::vector<Tensor> TrainingStep::kept_of(size_t parameter) const {
+  std::vector<Tensor> kept;
+  for (const StateTensor& one : state_)
+    if (one.parameter == parameter) kept.push_back(one.tensor);
+  return kept;
+}
+
+int64_t TrainingStep::seed_of(const Parameter& parameter) const {
+  const std::string text = fmt::format("{} {}", recipe_.train.seed, parameter.name);
+  return static_cast<int64_t>(hash_text(text).low >> 12);
+}
+
+std::vector<Tensor> TrainingStep::enter_gradient_point(const Tensor& hyper) {
+  std::vector<Tensor> weights;
+  if (!optimizer_.has_gradient_point(recipe_.optimizer)) return weights;
+  Trace& trace = Trace::current();
+  for (const size_t i : trained_) {
+    // A handle of its own, which goes on to mean the weight's value.
+    Parameter parameter = model_.parameters()[i];
+    parameter.tensor = weights.emplace_back(trace, trace.use(weights_[i]));
+    weights_[i].assign(
+        optimizer_.gradient_point_of({parameter, {}, kept_of(i), {}, scalar_at(hyper, kStep)}, recipe_.optimizer));
+  }
+  for (size_t i = 0; i < state_.size(); ++i)
+    if (trace.has_captured(state_[i].tensor.state().get())) read_at_gradient_point_.insert(i);
+  return weights;
+}
+
+void TrainingStep::leave_gradient_point(const std::vector<Tensor>& weights) {
+  for (size_t k = 0; k < weights.size(); ++k) weights_[trained_[k]].assign(weights[k]);
+}
+
 std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
-  const Tensor value = loss(arguments);
-  const std::vector<Tensor> gradient = gradients(value, weights_);
-  return update(value, gradient, arguments.hyper);
+  const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
+  const std::vector<Tensor> value = values(arguments);
+  const std::vector<Tensor> gradient = gradients(value.front(), trained_weights());
+  leave_gradient_point(weights);
+  std::vector<Tensor> results = update(value.front(), gradient, arguments.hyper);
+  results.insert(results.end(), value.begin() + 1, value.end());
+  return results;
 }
 
 std::vector<Tensor> TrainingStep::accumulate(const MainArguments& arguments) {
-  const Tensor value = loss(arguments);
-  const std::vector<Tensor> gradient = gradients(value, weights_);
+  const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
+  const std::vector<Tensor> value = values(arguments);
+  const std::vector<Tensor> gradient = gradients(value.front(), trained_weights());
+  leave_gradient_point(weights);
   for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
-  loss_sum_.assign(loss_sum_ + value);
+  for (size_t i = 0; i < value.size(); ++i) value_sums_[i].assign(value_sums_[i] + value[i]);
   return {};
 }
 
 std::vector<Tensor> TrainingStep::apply(const Tensor& hyper) {
-  const std::vector<Tensor> results = update(loss_sum_ * 1.0, gradient_sums_, hyper);
+  std::vector<Tensor> results = update(value_sums_.front() * 1.0, gradient_sums_, hyper);
+  for (size_t i = 1; i < value_sums_.size(); ++i) results.push_back(value_sums_[i] * 1.0);
   for (Tensor& sum : gradient_sums_) sum.assign(zeros_like(sum));
-  loss_sum_.assign(zeros_like(loss_sum_));
+  for (Tensor& sum : value_sums_) sum.assign(zeros_like(sum));
   return results;
 }
 
@@ -462,7 +563,7 @@ Tensor TrainingStep::squares_by_layer(std::span<const Tensor> gradients) const {
   std::vector<Tensor> squares(last + 1, constant_tensor(DType::kF32, {}, 0));
   bool behind_layers = false;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const Parameter& parameter = model_.parameters()[i];
+    const Parameter& parameter = model_.parameters()[trained_[i]];
     if (parameter.is_copy) continue;
     const std::optional<int64_t> layer = layer_of(parameter.name);
     behind_layers = behind_layers || layer;
@@ -478,9 +579,9 @@ Tensor TrainingStep::squares_by_layer(std::span<const Tensor> gradients) const {
 Tensor TrainingStep::squares_by_axes(std::span<const Tensor> gradients) const {
   std::map<std::set<std::string>, std::vector<Tensor>> cut_by;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (model_.parameters()[i].is_copy) continue;
+    if (model_.parameters()[trained_[i]].is_copy) continue;
     std::set<std::string> axes;
-    for (const std::vector<std::string>& of_dim : weights_[i].sharding().dims)
+    for (const std::vector<std::string>& of_dim : weights_[trained_[i]].sharding().dims)
       axes.insert(of_dim.begin(), of_dim.end());
     cut_by[axes].push_back(gradients[i]);
   }
@@ -501,11 +602,11 @@ Tensor TrainingStep::norm_of_all_stages(std::span<const Tensor> gradients, Tenso
 }
 
 std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper) {
-  const Scope scope("optimizer");
+  const Scope scope(kOptimizerScope);
   // Each rank updates what it holds of the weights, so no more of a gradient has to be summed up there.
   for (size_t i = 0; i < gradients.size(); ++i) {
-    gradients[i] = constrain_sharding(gradients[i], weights_[i].sharding());
-    if (rounds_gradients(recipe_) && model_.parameters()[i].only_multiplied)
+    gradients[i] = constrain_sharding(gradients[i], weights_[trained_[i]].sharding());
+    if (rounds_gradients(recipe_) && model_.parameters()[trained_[i]].only_multiplied)
       gradients[i] = cast(cast(gradients[i], DType::kBF16), DType::kF32);
   }
   const OptimizerConfig& config = recipe_.optimizer;
@@ -515,27 +616,34 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
     finite = logical_and(finite, eq(frozen_, 0.0));
     frozen_.assign(where(finite, frozen_, ones_like(frozen_)));
   }
-  const Tensor scale = config.gradient_clip > 0 ? clip_scale(norm, config.gradient_clip) : ones_like(norm);
+  const bool by_norm = config.gradient_clip > 0 && config.gradient_clip_by == GradientClip::kNorm;
+  const Tensor scale = by_norm ? clip_scale(norm, config.gradient_clip) : ones_like(norm);
+  const auto clipped = [&](const Tensor& gradient) {
+    return config.gradient_clip_by == GradientClip::kNorm
+               ? gradient * scale
+               : clamp(gradient, -config.gradient_clip, config.gradient_clip);
+  };
   const Tensor rate = scalar_at(hyper, kLearningRate), step = scalar_at(hyper, kStep);
   const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
     target.assign(where(broadcast_to(finite, value.shape()), value, target));
   };
-  size_t next_state = 0;
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    const Parameter& parameter = model_.parameters()[i];
-    const size_t first_state = next_state;
-    std::vector<Tensor> kept;
-    for (; next_state < state_.size() && state_[next_state].parameter == i; ++next_state)
-      kept.push_back(state_[next_state].tensor);
-    const UpdatedParameter updated = optimizer_.update(
-        {parameter, gradients[i] * scale, std::move(kept), rate, step, parameter.decays ? config.weight_decay : 0},
-        config);
-    keep_unless_finite(weights_[i], updated.parameter);
-    CAUSEWAY_CHECK(updated.state.size() == next_state - first_state, "{} keeps {} tensors of {} and updates {}",
-                   optimizer_.name, next_state - first_state, parameter.name, updated.state.size());
-    for (size_t j = first_state; j < next_state; ++j)
-      keep_unless_finite(state_[j].tensor, updated.state[j - first_state]);
+  std::vector<ParameterUpdate> updates;
+  for (size_t k = 0; k < trained_.size(); ++k) {
+    const Parameter& parameter = model_.parameters()[trained_[k]];
+    const double factor =
+        config.rate_factor(parameter.name) * (optimizer_.rate_factor ? optimizer_.rate_factor(parameter, config) : 1);
+    updates.push_back({parameter, clipped(gradients[k]), kept_of(trained_[k]), factor == 1 ? rate : rate * factor, step,
+                       config.decay_of(parameter.name, parameter.decays), seed_of(parameter)});
   }
+  optimizer_.update_each(updates, config, [&](size_t k, const UpdatedParameter& updated) {
+    Tensor& weight = weights_[trained_[k]];
+    const ParameterUpdate& of = updates[k];
+    keep_unless_finite(weight, updated.parameter);
+    CAUSEWAY_CHECK(updated.state.size() == of.state.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
+                   of.state.size(), of.parameter.name, updated.state.size());
+    std::vector<Tensor> kept = of.state;
+    for (size_t j = 0; j < kept.size(); ++j) keep_unless_finite(kept[j], updated.state[j]);
+  });
   return {loss, norm, cast(finite, DType::kF32)};
 }
 
@@ -552,7 +660,13 @@ void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, 
   write_own_rows(arguments.targets, batch.targets.subspan(first, count), order_);
   if (recipe_.data.masks_documents())
     write_own_rows(arguments.documents, batch.documents.subspan(first, count), order_);
-  const float weight = batch.valid_targets > 0 ? 1.0f / static_cast<float>(batch.valid_targets) : 0.0f;
+  if (reference_.defined()) {
+    const auto rows = static_cast<size_t>(own_rows().count);
+    CAUSEWAY_CHECK(static_cast<size_t>(micro_batch + 1) * rows <= batch.reference.size());
+    reference_.write_bytes(bytes_of(batch.reference.subspan(static_cast<size_t>(micro_batch) * rows, rows)));
+  }
+  const int64_t weighed = objective_->weighed_targets(batch);
+  const float weight = weighed > 0 ? 1.0f / static_cast<float>(weighed) : 0.0f;
   target_weight_.write_bytes(bytes_of(std::span<const float>(&weight, 1)));
   const int64_t key[] = {recipe_.train.seed, step * recipe_.micro_batches() + micro_batch};
   arguments.key.write_bytes(bytes_of(std::span<const int64_t>(key)));
@@ -611,12 +725,12 @@ StepFigures TrainingStep::finish() {
   Landing& landing = landings_[static_cast<size_t>(finished_ % kMostBegun)];
   Device& device = context_->device();
   device.wait_on_host(*landing.event);
-  std::array<float, 3> figures{};
-  std::memcpy(figures.data(), landing.figures.data(), sizeof figures);
+  std::vector<float> figures(3 + objective_->figure_names().size());
+  std::memcpy(figures.data(), landing.figures.data(), figures.size() * sizeof(float));
   ++finished_;
   const double seconds = last_end_ == nullptr ? 0 : device.seconds_between(*last_end_, *landing.end);
   last_end_ = std::move(landing.end);
-  return {figures[0], figures[1], figures[2] != 0, seconds};
+  return {figures[0], figures[1], figures[2] != 0, seconds, {figures.begin() + 3, figures.end()}};
 }
 
 std::vector<double> TrainingStep::run_timed(const TrainingBatch& batch, int64_t step, double learning_rate) {
@@ -640,7 +754,7 @@ std::optional<NonFiniteValue> TrainingStep::find_non_finite(const TrainingBatch&
   }
   // What the search added up must not reach the next step.
   for (Tensor& sum : gradient_sums_) sum.write_bytes(std::vector<std::byte>(static_cast<size_t>(sum.local_bytes())));
-  if (loss_sum_.defined()) loss_sum_.write_bytes(std::vector<std::byte>(sizeof(float)));
+  for (Tensor& sum : value_sums_) sum.write_bytes(std::vector<std::byte>(sizeof(float)));
   return found;
 }
 

@@ -36,8 +36,9 @@ bool cuts(const Sharding& sharding, const std::string& axis) {
 // Of a weight: itself, what the optimizer keeps and, where micro-batches are added up, its gradient.
 int64_t held_bytes(const Parameter& weight, const Recipe& recipe) {
   const int64_t own = weight.tensor.local_bytes();
+  if (!weight.is_trained) return own;
   const bool adds_up = recipe.micro_batches() > 1 && recipe.mesh.pp == 1;
-  return (adds_up ? 2 : 1) * own + find_optimizer(recipe.optimizer.kind).state_bytes(weight);
+  return (adds_up ? 2 : 1) * own + find_optimizer(recipe.optimizer.name).state_bytes(weight, recipe.optimizer);
 }
 
 }  // namespace
@@ -77,7 +78,7 @@ std::vector<UncutWeights> uncut_weights(const Recipe& recipe) {
   const auto device = std::make_shared<OfflineDevice>(Target());  // how weights are cut depends on none
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
-  return uncut_weights(LanguageModel::create(recipe.model, part_of_stage(recipe, 0), std::nullopt)->parameters(), mesh,
+  return uncut_weights(LanguageModel::create(recipe.model, part_of_stage(recipe, 0), new_weights(recipe))->parameters(), mesh,
                        recipe);
 }
 

@@ -1,0 +1,118 @@
+#include "causeway/model/adapter.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "causeway/base/hash.h"
+#include "causeway/model/language_model.h"
+#include "causeway/tensor/ops.h"
+#include "causeway/tensor/step.h"
+
+namespace causeway::model {
+
+double AdapterConfig::scale() const {
+  const auto r = static_cast<double>(rank);
+  return (alpha == 0 ? 2 * r : alpha) / (kind == AdapterKind::kRslora ? std::sqrt(r) : r);
+}
+
+std::vector<std::string> target_patterns(const std::string& targets) {
+  std::vector<std::string> patterns;
+  for (size_t from = 0; from <= targets.size();) {
+    const size_t to = std::min(targets.find(',', from), targets.size());
+    std::string pattern = targets.substr(from, to - from);
+    std::erase(pattern, ' ');
+    if (!pattern.empty()) patterns.push_back(std::move(pattern));
+    from = to + 1;
+  }
+  return patterns;
+}
+
+bool matches_target(const std::string& pattern, const std::string& matrix) {
+  if (pattern == kAllLinear || pattern == matrix || matrix.ends_with("." + pattern)) return true;
+  return pattern.find_first_of("*?") != std::string::npos && ::fnmatch(pattern.c_str(), matrix.c_str(), 0) == 0;
+}
+
+namespace {
+
+// As the weight lies: weight + scale b a.
+Tensor sum_of(const Matrix& matrix, const AdapterConfig& config) {
+  const Tensor product =
+      matrix.input_first ? matmul(transpose(matrix.a), transpose(matrix.b)) : matmul(matrix.b, matrix.a);
+  return cast(matrix.weight, DType::kF32) + product * config.scale();
+}
+
+Tensor lengths_of_rows(const Tensor& sum_of_both, bool input_first) {
+  return sqrt(sum(square(sum_of_both), {input_first ? 0 : 1}));
+}
+
+}  // namespace
+
+Tensor row_lengths(const Matrix& matrix, const AdapterConfig& config) {
+  return lengths_of_rows(sum_of(matrix, config), matrix.input_first);
+}
+
+Tensor merged_weight(const Matrix& matrix, const AdapterConfig& config) {
+  const Tensor whole = sum_of(matrix, config);
+  if (!matrix.magnitude.defined()) return whole;
+  const Tensor factor = matrix.magnitude / lengths_of_rows(whole, matrix.input_first);
+  return whole * (matrix.input_first ? factor : unsqueeze(factor, 1));
+}
+
+std::string describe_adapters(const LanguageModel& model) {
+  const AdapterConfig& config = model.adapter();
+  if (!config.is_used()) return {};
+  const auto count = std::ranges::count_if(model.matrices(), &Matrix::has_adapter);
+  int64_t elements = 0;
+  for (const Parameter& parameter : model.parameters())
+    if (parameter.is_adapter) elements += element_count(parameter.tensor.shape()).constant();
+  return fmt::format("{} of rank {} on {} matrices, {} parameters", config.kind, config.rank, count, elements);
+}
+
+void merge_adapters(const LanguageModel& adapted, LanguageModel& model) {
+  std::vector<std::byte> bytes;
+  for (const Parameter& parameter : model.parameters()) {
+    const auto matrix = std::ranges::find_if(adapted.matrices(), [&](const Matrix& one) {
+      return one.has_adapter() && one.name + ".weight" == parameter.name;
+    });
+    Tensor target = parameter.tensor, source = adapted.parameter(parameter.name).tensor;
+    if (matrix != adapted.matrices().end()) {
+      Step step([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
+        return {merged_weight(*matrix, adapted.adapter())};
+      });
+      source = step({}).front();
+    }
+    bytes.resize(static_cast<size_t>(source.local_bytes()));
+    source.read_bytes(bytes);
+    target.write_bytes(bytes);
+  }
+}
+
+void initialize_adapters(LanguageModel& model, uint64_t seed) {
+  std::vector<Matrix> matrices;
+  std::vector<Tensor> keys;
+  for (const Matrix& matrix : model.matrices()) {
+    if (!matrix.has_adapter()) continue;
+    matrices.push_back(matrix);
+    keys.push_back(random_key(static_cast<int64_t>(seed), static_cast<int64_t>(hash_text(matrix.name).low)));
+  }
+  if (matrices.empty()) return;
+  Step step([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
+    for (size_t i = 0; i < matrices.size(); ++i) {
+      Matrix& matrix = matrices[i];
+      const RandomStreams streams(0);
+      const double bound = 1 / std::sqrt(static_cast<double>(matrix.a.size(1).constant()));
+      matrix.a.assign((rand(matrix.a.shape(), keys[i]) * 2.0 - 1.0) * bound);
+      matrix.b.assign(zeros_like(matrix.b));
+      if (matrix.magnitude.defined())
+        matrix.magnitude.assign(lengths_of_rows(cast(matrix.weight, DType::kF32), matrix.input_first));
+    }
+    return {};
+  });
+  step.run({});
+}
+
+}  // namespace causeway::model

@@ -1,0 +1,18 @@
+// The recipe's optimizer.groups: parameters by patterns of their names, with what holds of them alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "causeway/optimizer/parameter_group.h"
+
+namespace causeway::train {
+
+// Reads a YAML list of maps, "[{pattern: '*.bias', weight_decay: 0}, {pattern: '*.wte.*', frozen: true}]"; empty for
+// "[]" and for nothing. Throws Error(kInvalidArgument) naming the group, from 1: no pattern, the same one twice,
+// nothing that holds of it, a value that is not of its kind, a key that there is not.
+std::vector<ParameterGroup> parse_parameter_groups(const std::string& text);
+// As one line that reads back the same.
+std::string print_parameter_groups(const std::vector<ParameterGroup>& groups);
+
+}  // namespace causeway::train
