@@ -341,6 +341,25 @@ TEST(ChatTargets, OtherMessagesWithinATurnAreNone) {
             "[q][1:a][r][3:b]");
 }
 
+TEST(ChatTargets, HeadersThatDifferFromThePromptEndBeforeTheTagThatDiffers) {
+  const std::string text =
+      "{% for m in messages %}<|turn|>{{ m.role }}<|text|>{{ m.content }}<|end|>{% endfor %}"
+      "{% if add_generation_prompt %}<|turn|>assistant<|thought|>{% endif %}";
+  EXPECT_EQ(targets(text, chat({message("user", "q"), message("assistant", "a")})),
+            "<|turn|>user<|text|>q<|end|><|turn|>assistant[1:<|text|>a<|end|>]");
+  // A prompt that is written without being asked for; what closes the tools' answers before an answer.
+  const std::string always =
+      "{% for m in messages %}{% if m.role == 'tool' %}<o>{{ m.content }}{% if loop.last %}</o>{% endif %}{% else %}"
+      "{{ '</o>' if loop.index0 > 0 and loop.previtem.role == 'tool' else '<' + m.role + '>' }}{{ m.content }}<end>{% "
+      "endif %}"
+      "{% if loop.last and m.role != 'tool' %}<assistant>{% endif %}{% endfor %}";
+  EXPECT_EQ(targets(always, chat({message("user", "q"), message("assistant", "c"), message("tool", "t"),
+                                  message("assistant", "a")})),
+            "<user>q<end><assistant>[1:c<end>]<o>t</o>[3:a<end><assistant>]");
+  EXPECT_EQ(targets(always, chat({message("user", "q"), message("assistant", "a")})),
+            "<user>q<end><assistant>[1:a<end>]<assistant>");
+}
+
 TEST(ChatTargets, TemplatesWithoutAPromptHaveTheirRoleAsHeader) {
   const std::string plain = "{% for m in messages %}{{ m.role | upper }}: {{ m.content }}\n{% endfor %}";
   EXPECT_EQ(targets(plain, chat({message("user", "q"), message("assistant", "a")})), "USER: q\nASSISTANT: [1:a\n]");
