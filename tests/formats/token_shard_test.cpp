@@ -437,7 +437,8 @@ TEST(DatasetManifest, RoundTripsAndRefusesDamage) {
     return caught([&] { parse_manifest(damaged, "dataset.json"); }).message();
   };
   EXPECT_EQ(message("causeway-tokens", "other"), "the format is \"other\", not \"causeway-tokens\"");
-  EXPECT_EQ(message("\"version\": 1", "\"version\": 2"), "the dataset has format version 2; this build reads 1");
+  EXPECT_EQ(message("\"version\": 1", "\"version\": 3"), "the dataset has format version 3; this build reads 1 and 2");
+  EXPECT_EQ(message("\"version\": 1", "\"version\": 2"), "the dataset's description has no \"targets\"");
   EXPECT_EQ(message("\"tokens\": 12", "\"tokens\": 13"), "split \"train\" claims 13 tokens, its shards 12");
   EXPECT_EQ(message("\"tokens\": 12", "\"tokens\": -12"),
             "\"tokens\" of split \"train\" is not a whole number from 0 to 18446744073709551615");

@@ -21,18 +21,21 @@
 #include "causeway/bench/results/results_file.h"
 #include "causeway/communicator/control_message.h"
 #include "causeway/data/chat_record.h"
-#include "causeway/data/preference_record.h"
 #include "causeway/data/input_stream.h"
 #include "causeway/data/mds_reader.h"
+#include "causeway/data/preference_record.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
 #include "causeway/evaluation/task_requests.h"
+#include "causeway/formats/chat_template/chat_targets.h"
+#include "causeway/formats/chat_template/chat_template.h"
 #include "causeway/formats/dataset_manifest.h"
 #include "causeway/formats/mds_index.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/formats/tokenizer/byte_level_json.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
+#include "causeway/formats/tokenizer/unicode_text.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/model/config.h"
@@ -460,6 +463,31 @@ bool links(std::string_view input) {
   return true;
 }
 
+// A template, of one and the same chat.
+bool chat_template(std::string_view input) {
+  using namespace formats;
+  const ChatTemplate parsed = ChatTemplate::parse(input, "chat_template.jinja");
+  ChatInput given;
+  given.messages = nlohmann::ordered_json::parse(R"([{"role": "user", "content": "q \u00e9 <b>"},
+      {"role": "assistant", "content": ["x", {"k": 1.5, "n": null}], "reasoning": "r"}])");
+  given.variables = {{"bos_token", "<s>"}};
+  given.date = ChatDate{};
+  const RenderedChat chat = parsed.render(given);
+  size_t covered = 0;
+  for (const ChatSpan& span : chat.spans) {
+    require(span.begin == covered && span.end > covered, "spans that do not follow one another");
+    covered = span.end;
+  }
+  require(covered == chat.text.size(), "spans that do not cover the text");
+  require(first_invalid_byte(chat.text) == chat.text.size(), "a text that is not UTF-8");
+  size_t end = 0;
+  for (const TargetSpan& span : target_spans(parsed, given, chat)) {
+    require(span.begin >= end && span.end > span.begin && span.end <= chat.text.size(), "targets out of order");
+    end = span.end;
+  }
+  return true;
+}
+
 template <bool (*kParse)(std::string_view)>
 bool run(std::string_view input) {
   try {
@@ -480,6 +508,7 @@ constexpr FuzzTarget kTargets[] = {
     {"dataset_manifest", &run<dataset_manifest>},
     {"mds", &run<mds>},
     {"model_config", &run<model_config>},
+    {"chat_template", &run<chat_template>},
     {"adapter_config", &run<adapter_config>},
     {"tokenizer", &run<tokenizer>},
     {"tokenizer_json", &run<tokenizer_json>},

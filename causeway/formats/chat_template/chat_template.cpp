@@ -9,6 +9,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/printable.h"
+#include "causeway/formats/chat_template/chat_values.h"
 #include "causeway/formats/chat_template/jinja_interpreter.h"
 #include "causeway/formats/chat_template/jinja_parser.h"
 #include "causeway/formats/chat_template/jinja_scopes.h"
@@ -60,13 +61,14 @@ ChatTemplate ChatTemplate::parse(std::string_view text, std::string where) {
 }
 
 RenderedChat ChatTemplate::render(const ChatInput& input) const {
+  check_messages(input.messages);
   if (!input.variables.is_object())
     throw Error(ErrorKind::kInvalidArgument, "the variables of a chat template are an object", where());
   for (const char* name : kOwnVariables)
     if (input.variables.contains(name))
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the variable '{}' of a chat template cannot be given among the others", name), where());
-  return run_template(*program_, input);
+  return run_template(*program_, input, limits_of(input.messages.size()));
 }
 
 bool ChatTemplate::has_generation_marks() const { return program_->has_generation_marks; }

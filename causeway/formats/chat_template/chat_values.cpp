@@ -82,16 +82,20 @@ JinjaValue value_of_json(const nlohmann::ordered_json& json, const TextMark& mar
   }
 }
 
-JinjaValue value_of_messages(const nlohmann::ordered_json& messages, FieldNames& fields) {
+void check_messages(const nlohmann::ordered_json& messages) {
   if (!messages.is_array() || messages.empty())
     throw Error(ErrorKind::kInvalidArgument, "a chat is a list of messages, at least one");
-  JinjaValues values;
-  for (const auto& message : messages) {
-    if (!message.is_object())
+  for (size_t i = 0; i < messages.size(); ++i)
+    if (!messages[i].is_object())
       throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("message {} of the chat is no object with \"role\" and \"content\"", values.size()));
+                  fmt::format("message {} of the chat is no object with \"role\" and \"content\"", i));
+}
+
+JinjaValue value_of_messages(const nlohmann::ordered_json& messages, FieldNames& fields) {
+  JinjaValues values;
+  values.reserve(messages.size());
+  for (const auto& message : messages)
     values.push_back(value_of_message(message, static_cast<int32_t>(values.size()), fields));
-  }
   return JinjaValue::list(std::move(values), {.field = fields.number("messages")});
 }
 

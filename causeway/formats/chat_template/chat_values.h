@@ -25,7 +25,10 @@ class FieldNames {
 // Throws Error for integers beyond 64 bits.
 JinjaValue value_of_json(const nlohmann::ordered_json& json, const TextMark& mark);
 
-// The variable `messages`. Throws Error for what is no list of objects.
+// Throws Error for what is no list of objects, or an empty one.
+void check_messages(const nlohmann::ordered_json& messages);
+
+// The variable `messages`, which check_messages() has seen.
 JinjaValue value_of_messages(const nlohmann::ordered_json& messages, FieldNames& fields);
 
 // The variable `name` of the input; none where it has no such.

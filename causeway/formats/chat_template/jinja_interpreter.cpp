@@ -51,6 +51,7 @@ class JinjaInterpreter : public JinjaMacroCaller {
       return capture(body.body);
     }));
     state_.turn = turn;
+    state_.count_bytes(result.text().size());
     return result;
   }
 
@@ -385,6 +386,11 @@ class JinjaInterpreter : public JinjaMacroCaller {
 
 RenderedChat run_template(const ChatTemplateProgram& program, const ChatInput& input, const RenderingLimits& limits) {
   return JinjaInterpreter(program, input, limits).run();
+}
+
+RenderingLimits limits_of(size_t messages) {
+  const uint64_t count = messages;
+  return {.steps = 4'000'000 + 20'000 * count + 100 * count * count, .bytes = uint64_t{1} << 30};
 }
 
 }  // namespace causeway::formats
