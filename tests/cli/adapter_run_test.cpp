@@ -95,6 +95,8 @@ TEST_F(AdapterRunTest, WhatDoesNotFitIsRefused) {
                  {"lora.targets: 'q_prj' names no matrix in the layers of llama", "Did you mean q_proj?"});
   expect_failure({"train", "tune.yaml", "name=a", "lora.rank=0"}, 1, {"has no effect without lora.rank"});
   expect_failure({"train", "tune.yaml", "name=a", "train.precision=fp8"}, 1, {"not yet in 8 bits"});
+  expect_failure({"train", "tune.yaml", "name=a", "optimizer.groups=[{pattern: '*lora_A*', frozen: true}]"}, 1,
+                 {"optimizer.groups: with adapters all of the model is frozen"});
   expect_failure({"export", "runs/tiny", "--output", "x", "--merged"}, 1, {"the run has no adapters"});
   // Another model where the base was.
   ASSERT_EQ(run({"train", "tiny.yaml", "name=second", "train.steps=4", "--quiet"}).status, 0);

@@ -344,6 +344,9 @@ void check_adapter(Recipe& r) {
   require(adapter.alpha >= 0, "lora.alpha", "must not be negative");
   if (adapter.alpha == 0) adapter.alpha = 2 * static_cast<double>(adapter.rank);
   require(adapter.dropout >= 0 && adapter.dropout < 1, "lora.dropout", "must be at least 0 and below 1");
+  for (const auto& group : r.optimizer.groups)
+    require(!group.frozen, "optimizer.groups", "with adapters all of the model is frozen, and no adapter can be",
+            "Delete frozen, or name fewer matrices with lora.targets.");
   require(!target_patterns(adapter.targets).empty(), kTargets, "names no matrix", "Name some, or say all-linear.");
   require(r.train.precision != Precision::kFp8 && r.train.precision != Precision::kFp8Block, "train.precision",
           "adapters are trained with a base in bf16 or f32, not yet in 8 bits",
