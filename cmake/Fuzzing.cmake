@@ -41,7 +41,9 @@ set(parsers
   causeway/formats/tokenizer/byte_level_json.cpp
   causeway/formats/tokenizer/byte_pair_merges.cpp
   causeway/formats/tokenizer/byte_trie.cpp
+  causeway/formats/tokenizer/character_set.cpp
   causeway/formats/tokenizer/encoding_budget.cpp
+  causeway/formats/tokenizer/expression_text.cpp
   causeway/formats/tokenizer/expression_translation.cpp
   causeway/formats/tokenizer/gpt2_scanner.cpp
   causeway/formats/tokenizer/gpt2_tokenizer.cpp
@@ -65,7 +67,10 @@ set(parsers
   causeway/graph/graph.cpp
   causeway/graph/parser.cpp
   causeway/graph/printer.cpp
+  causeway/graph/text_scanner.cpp
   causeway/graph/type_inference.cpp
+  causeway/graph/type_inference_shape.cpp
+  causeway/graph/type_inference_templates.cpp
   causeway/model/base_entries.cpp
   causeway/model/config.cpp
   causeway/model/family.cpp

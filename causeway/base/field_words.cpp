@@ -107,11 +107,20 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "load_in_8bit load_in_4bit quantization quantization_config bits bnb_4bit_compute_dtype quantize", "",
      "Weights are trained in f32, and none are quantized."},
     {NameOf::kRecipeKey, "on_nan nan_policy skip_nan check_for_nan_in_loss_and_grad", "train.on_non_finite", ""},
-    // --- What is not trained here
+    // --- Adapters
+    {NameOf::kRecipeKey, "lora lora_r lora_rank r rank adapter adapters peft peft_config use_peft use_lora",
+     "lora.rank", "Above 0 there are adapters, which alone are trained."},
+    {NameOf::kRecipeKey, "lora_alpha alpha", "lora.alpha", ""},
+    {NameOf::kRecipeKey, "lora_dropout", "lora.dropout", ""},
     {NameOf::kRecipeKey,
-     "lora lora_r lora_rank lora_alpha lora_dropout lora_target_modules qlora dora peft peft_config use_peft adapter "
-     "adapters use_lora",
-     "", "There are no adapters: all weights are trained (model.from begins with a model's)."},
+     "lora_target_modules target_modules lora_modules lora_target_linear lora_targets lora_module_names "
+     "modules_to_tune",
+     "lora.targets", ""},
+    {NameOf::kRecipeKey, "use_rslora rslora use_dora dora peft_use_rslora peft_use_dora lora_type", "lora.kind", ""},
+    {NameOf::kRecipeKey, "lora_model_dir peft_model_path adapter_name_or_path adapter_path resume_from_adapter",
+     "lora.from", ""},
+    // --- What is not trained here
+    {NameOf::kRecipeKey, "qlora loftq nf4", "", "The base of adapters lies in bf16 or f32, not in 4 bits."},
     {NameOf::kRecipeKey, "dpo ppo grpo rlhf kto orpo reward_model dpo_beta rl", "",
      "Models are trained on text and conversations by cross-entropy; there is no training by preferences."},
     {NameOf::kRecipeKey, "freeze frozen freeze_layers trainable_layers unfrozen_parameters", "",

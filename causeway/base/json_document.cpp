@@ -54,29 +54,28 @@ std::string complaint(const std::exception& error) {
   return printable(text);
 }
 
-using Json = nlohmann::json;
-
 // Makes the document of the parser's events. The library's own parser with a callback looks again at all members of an
 // object or list after each of them that is one itself, which takes quadratic time.
+template <typename Json>
 class DocumentBuilder {
  public:
   DocumentBuilder(Json& document, const JsonSubject& subject) : subject_(subject), value_(&document) {}
 
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
-  bool number_integer(Json::number_integer_t value) { return add(value); }
-  bool number_unsigned(Json::number_unsigned_t value) { return add(value); }
-  bool number_float(Json::number_float_t value, const std::string&) { return add(value); }
+  bool number_integer(typename Json::number_integer_t value) { return add(value); }
+  bool number_unsigned(typename Json::number_unsigned_t value) { return add(value); }
+  bool number_float(typename Json::number_float_t value, const std::string&) { return add(value); }
   bool string(std::string& value) { return add(std::move(value)); }
-  bool binary(Json::binary_t& value) { return add(std::move(value)); }
+  bool binary(typename Json::binary_t& value) { return add(std::move(value)); }
   bool start_object(size_t) { return open(Json::object()); }
   bool start_array(size_t) { return open(Json::array()); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
 
   bool key(std::string& name) {
-    auto& members = open_.back()->get_ref<Json::object_t&>();
-    const auto [place, is_new] = members.try_emplace(std::move(name));
+    auto& members = open_.back()->template get_ref<typename Json::object_t&>();
+    const auto [place, is_new] = members.emplace(std::move(name), Json());
     if (!is_new && !subject_.keys_may_repeat)
       throw Error(subject_.kind, fmt::format("{} has the key '{}' twice", subject_.name, printable(place->first)),
                   subject_.where, subject_.hint);
@@ -93,7 +92,7 @@ class DocumentBuilder {
   // Where the next value goes: the document itself, the member whose key was read, or a new element.
   Json& place() {
     if (open_.empty() || open_.back()->is_object()) return *value_;
-    return open_.back()->get_ref<Json::array_t&>().emplace_back();
+    return open_.back()->template get_ref<typename Json::array_t&>().emplace_back();
   }
   template <typename Value>
   bool add(Value&& value) {
@@ -116,22 +115,31 @@ class DocumentBuilder {
   std::vector<Json*> open_;  // a list does not grow while one of its elements is open
 };
 
-}  // namespace
-
-nlohmann::json parse_json(std::string_view text, const JsonSubject& subject) {
+template <typename Json>
+Json parse_document(std::string_view text, const JsonSubject& subject) {
   check_depth(text, subject);
   try {
     Json document;
-    DocumentBuilder builder(document, subject);
+    DocumentBuilder<Json> builder(document, subject);
     Json::sax_parse(text, &builder);
     return document;
-  } catch (const Json::parse_error& error) {
+  } catch (const typename Json::parse_error& error) {
     // The parser counts from 1, and the byte it stumbled over is read.
     fail_at(text, error.byte == 0 ? 0 : error.byte - 1, "is not valid JSON: " + complaint(error), subject);
-  } catch (const Json::exception& error) {
+  } catch (const typename Json::exception& error) {
     throw Error(subject.kind, fmt::format("{} is not valid JSON: {}", subject.name, complaint(error)), subject.where,
                 subject.hint);
   }
+}
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text, const JsonSubject& subject) {
+  return parse_document<nlohmann::json>(text, subject);
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const JsonSubject& subject) {
+  return parse_document<nlohmann::ordered_json>(text, subject);
 }
 
 nlohmann::json read_json_file(const std::filesystem::path& path, JsonSubject subject, uint64_t most_bytes) {

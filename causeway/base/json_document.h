@@ -27,6 +27,8 @@ struct JsonSubject {
 
 // Throws Error(subject.kind).
 nlohmann::json parse_json(std::string_view text, const JsonSubject& subject);
+// The same with the keys of objects in the order of the text. Looking one up takes time by their number.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const JsonSubject& subject);
 
 inline constexpr uint64_t kMostJsonBytes = uint64_t{256} << 20;
 

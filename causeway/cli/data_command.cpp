@@ -8,11 +8,10 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
+#include "causeway/cli/data_inspect_command.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/progress_report.h"
 #include "causeway/cli/skipped_lines_output.h"
-#include "causeway/data/document_packing.h"
-#include "causeway/data/inspect.h"
 #include "causeway/data/prepare.h"
 
 namespace causeway::cli {
@@ -23,6 +22,9 @@ struct PrepareCommand {
   std::string output, tokenizer = "bytes", format;
   PrepareOptions options;
   bool no_end_of_text = false, no_special_tokens = false;
+  bool chat = false;
+  std::string chat_template, targets = "all", truncated_side = "right";
+  ChatOptions chat_options;
   bool json = false;
 };
 
@@ -51,6 +53,40 @@ std::string files_by_kind(const std::map<std::string, uint64_t>& files) {
   return text;
 }
 
+ChatOptions chat_options(const PrepareCommand& command) {
+  ChatOptions chat = command.chat_options;
+  chat.templates = find_chat_templates(command.tokenizer, command.chat_template);
+  if (!chat.date_text.empty()) chat.date = formats::ChatDate::parse(chat.date_text);
+  chat.turns = command.targets == "last" ? formats::ChatTurns::kLast : formats::ChatTurns::kAll;
+  chat.truncated_side = *value_named<TruncatedSide>(command.truncated_side);
+  return chat;
+}
+
+// What conversations became.
+void show_chat(const PrepareSummary& summary) {
+  const ChatCounts& chat = summary.chat;
+  const TargetsRecord& record = *summary.manifest.targets;
+  if (chat.rendered > 0) {
+    output("chat        {} conversations by the chat template{}; trained on: {} of the assistant\n", chat.rendered,
+           record.date.empty() ? "" : fmt::format(", dated {}", record.date),
+           record.rule == "last" ? "the last turn" : "all turns");
+  }
+  if (chat.pairs > 0)
+    output("chat        {} pairs of prompt and completion as they are; trained on: completions\n", chat.pairs);
+  if (chat.truncated > 0)
+    output("cut         {} conversations to {} tokens, {} tokens on the {}\n", chat.truncated, record.max_length,
+           chat.truncated_tokens, record.truncation);
+  if (chat.without_target > 0)
+    output("left out    {} {}\n", chat.without_target,
+           summary.manifest.holds_pairs ? "preference pairs: nothing of a side is trained on, or both are the same"
+                                        : "conversations of which nothing is trained on");
+}
+
+std::string share_of_targets(const SplitEntry& split) {
+  return fmt::format(", {} of them targets ({:.2f} %)", split.targets,
+                     100 * static_cast<double>(split.targets) / static_cast<double>(split.tokens));
+}
+
 PrepareSummary run_preparation(PrepareCommand& command) {
   PrepareOptions& options = command.options;
   options.inputs.assign(command.inputs.begin(), command.inputs.end());
@@ -59,6 +95,7 @@ PrepareSummary run_preparation(PrepareCommand& command) {
   options.append_end_of_text = !command.no_end_of_text;
   options.add_special_tokens = !command.no_special_tokens;
   if (!command.format.empty()) options.format = parse_text_format(command.format);
+  if (command.chat) options.chat = chat_options(command);
   ProgressReport report;
   end_on_signals();
   options.progress = [&](const PrepareProgress& progress) {
@@ -69,11 +106,6 @@ PrepareSummary run_preparation(PrepareCommand& command) {
     if (!command.json) report.show([&](double seconds) { return progress_line(progress, seconds); });
   };
   return prepare_dataset(options, *load_tokenizer(command.tokenizer));
-}
-
-nlohmann::ordered_json as_json(const DocumentTokens& documents) {
-  return {
-      {"before", documents.before}, {"after", documents.after}, {"read_special_tokens", documents.read_special_tokens}};
 }
 
 void prepare(PrepareCommand& command) {
@@ -89,14 +121,29 @@ void prepare(PrepareCommand& command) {
                                    {"files_left_out", summary.files_left_out},
                                    {"unverified_shards", summary.unverified_shards},
                                    {"seconds", summary.seconds}};
-    if (summary.manifest.documents) json["documents"] = as_json(*summary.manifest.documents);
-    for (const auto& [name, split] : summary.manifest.splits)
+    if (summary.manifest.documents) json["documents"] = documents_json(*summary.manifest.documents);
+    for (const auto& [name, split] : summary.manifest.splits) {
       json["splits"][name] = {{"tokens", split.tokens}, {"documents", split.documents}};
+      if (summary.manifest.targets) json["splits"][name]["targets"] = split.targets;
+    }
+    if (summary.manifest.targets)
+      json["chat"] = {{"rendered", summary.chat.rendered},
+                      {"pairs", summary.chat.pairs},
+                      {"truncated", summary.chat.truncated},
+                      {"truncated_tokens", summary.chat.truncated_tokens},
+                      {"without_target", summary.chat.without_target},
+                      {"preference_pairs", summary.chat.preferences},
+                      {"targets", summary.manifest.targets->rule},
+                      {"date", summary.manifest.targets->date}};
     output_json(json);
     return;
   }
   for (const auto& [name, split] : summary.manifest.splits)
-    output("{:<12}{} tokens in {} documents\n", name, split.tokens, split.documents);
+    output("{:<12}{} tokens in {}{}\n", name, split.tokens,
+           summary.manifest.holds_pairs ? fmt::format("{} preference pairs", split.documents / 2)
+                                        : fmt::format("{} documents", split.documents),
+           summary.manifest.targets ? share_of_targets(split) : "");
+  if (summary.manifest.targets) show_chat(summary);
   if (summary.empty_documents > 0) {
     output("left out    {} documents without text{}\n", summary.empty_documents,
            summary.null_documents > 0 ? fmt::format(", {} of them null", summary.null_documents) : "");
@@ -116,99 +163,6 @@ void prepare(PrepareCommand& command) {
         "xxh32, xxh64, xxh3_64, xxh128)\n",
         summary.unverified_shards);
   output("wrote {}\n", command.output);
-}
-
-struct InspectCommand {
-  std::string path, tokenizer;
-  TokenDatasetOptions dataset;
-  int samples = 0;
-  int64_t sequence_length = 0;
-  bool json = false;
-};
-
-// Tokens of a sample: some lines of text.
-constexpr uint64_t kSampleTokens = 64;
-
-// What is shown of a split where it is asked for.
-struct SplitDetails {
-  std::vector<TextSample> samples;
-  std::optional<DocumentPacking> packing;
-};
-
-// In the order of the inspection's splits.
-std::vector<SplitDetails> details_of_splits(const InspectCommand& command, const DatasetInspection& inspection) {
-  std::vector<SplitDetails> all;
-  for (const SplitInspection& split : inspection.splits) {
-    SplitDetails& details = all.emplace_back();
-    if (command.samples == 0 && command.sequence_length == 0) continue;
-    const TokenDataset dataset = TokenDataset::open(
-        command.path, split.name.empty() ? kTrainSplit : std::string_view(split.name), command.dataset);
-    if (command.sequence_length > 0) details.packing.emplace(dataset, 0, command.sequence_length);
-    if (command.samples == 0) continue;
-    const std::unique_ptr<Tokenizer> tokenizer =
-        command.tokenizer.empty() ? dataset.load_tokenizer() : load_tokenizer(command.tokenizer);
-    details.samples = sample_texts(dataset, *tokenizer, static_cast<uint64_t>(command.samples), kSampleTokens);
-  }
-  return all;
-}
-
-std::string text_of(const DocumentTokens& documents) {
-  const auto list = [](const std::vector<int32_t>& ids) {
-    return ids.empty() ? std::string("nothing") : fmt::format("{}", fmt::join(ids, " "));
-  };
-  return fmt::format("{} before each, {} behind{}", list(documents.before), list(documents.after),
-                     documents.read_special_tokens ? ", special tokens read in text" : "");
-}
-
-void inspect_data(const InspectCommand& command) {
-  const DatasetInspection inspection = inspect_dataset(command.path, {}, command.dataset);
-  const std::vector<SplitDetails> details = details_of_splits(command, inspection);
-  auto of_split = details.begin();
-  if (command.json) {
-    nlohmann::ordered_json json;
-    if (inspection.tokenizer)
-      json["tokenizer"] = {{"name", inspection.tokenizer->name}, {"fingerprint", inspection.tokenizer->fingerprint}};
-    if (inspection.documents) json["documents"] = as_json(*inspection.documents);
-    for (const SourceFile& source : inspection.sources) json["sources"].push_back(source.path);
-    if (!inspection.left_out.empty()) json["left_out"] = inspection.left_out;
-    for (const SplitInspection& split : inspection.splits) {
-      nlohmann::ordered_json& entry = json["splits"][split.name];
-      entry = {{"tokens", split.tokens}, {"documents", split.documents}};
-      for (const ShardInspection& shard : split.shards)
-        entry["shards"].push_back({{"path", shard.path.string()},
-                                   {"tokens", shard.tokens},
-                                   {"hash", shard.hash},
-                                   {"hash_checked", shard.hash_checked},
-                                   {"largest_token", shard.largest_token}});
-      if (const auto& packing = of_split->packing)
-        entry["packing"] = {{"sequence_length", command.sequence_length},
-                            {"samples", packing->sample_count()},
-                            {"documents", packing->documents()},
-                            {"cut_documents", packing->cut_documents()},
-                            {"padding", packing->padding()}};
-      for (const TextSample& sample : (of_split++)->samples)
-        entry["samples"].push_back({{"position", sample.position}, {"ids", sample.ids}, {"text", sample.text}});
-    }
-    output_json(json);
-    return;
-  }
-  if (inspection.tokenizer) output("tokenizer   {}\n", inspection.tokenizer->name);
-  if (inspection.documents) output("documents   {}\n", text_of(*inspection.documents));
-  for (const SourceFile& source : inspection.sources) output("source      {}\n", source.path);
-  for (const std::string& file : inspection.left_out) output("not read    {}\n", file);
-  for (const SplitInspection& split : inspection.splits) {
-    output("{:<12}{} tokens in {} documents\n", split.name.empty() ? "tokens" : split.name, split.tokens,
-           split.documents);
-    for (const ShardInspection& shard : split.shards)
-      output("  {}  {} tokens of {} bytes, largest {}, hash {}{}\n", shard.path.string(), shard.tokens,
-             shard.token_bytes, shard.largest_token, shard.hash, shard.hash_checked ? " (as recorded)" : "");
-    if (const auto& packing = of_split->packing)
-      output("  packed      {} documents in {} samples of {} tokens: {:.2f} % padding, {} documents cut\n",
-             packing->documents(), packing->sample_count(), command.sequence_length, 100 * packing->padding(),
-             packing->cut_documents());
-    for (const TextSample& sample : (of_split++)->samples)
-      output("--- {} tokens from token {} on ---\n{}\n", sample.ids.size(), sample.position, sample.text);
-  }
 }
 
 }  // namespace
@@ -246,6 +200,37 @@ void add_data_command(CLI::App& program) {
                             "Do not put around documents what the tokenizer's files put around a text");
   prepare_command->add_flag("--read-special-tokens", command->options.read_special_tokens,
                             "Text that spells a special token becomes that token: for documents in a chat's format");
+  CLI::Option* chat = prepare_command->add_flag(
+      "--chat", command->chat,
+      "Lines are conversations: messages, conversations (ShareGPT), prompt and completion, or instruction and output "
+      "(Alpaca); turns of the assistant are trained on");
+  prepare_command
+      ->add_option("--chat-template", command->chat_template,
+                   "A file with a chat template, or the name of one of the tokenizer's; else the tokenizer's own")
+      ->needs(chat);
+  prepare_command
+      ->add_option("--date", command->chat_options.date_text, "The day that a chat template is told, as 2026-11-30")
+      ->needs(chat);
+  prepare_command->add_option("--targets", command->targets, "Which turns of the assistant are trained on: all or last")
+      ->check(CLI::IsMember({"all", "last"}))
+      ->needs(chat)
+      ->capture_default_str();
+  CLI::Option* max_length =
+      prepare_command
+          ->add_option("--max-length", command->chat_options.max_length, "Cut conversations to so many tokens")
+          ->check(CLI::Range(uint64_t{2}, uint64_t{1} << 30))
+          ->needs(chat);
+  prepare_command->add_option("--truncate", command->truncated_side, "The side that --max-length cuts: left or right")
+      ->check(CLI::IsMember(names_of<TruncatedSide>()))
+      ->needs(max_length)
+      ->capture_default_str();
+  prepare_command
+      ->add_flag("--skip-without-target", command->chat_options.skip_without_target,
+                 "Count conversations of which nothing is trained on and leave them out; otherwise they are an error")
+      ->needs(chat);
+  // Conversations say themselves where their text is, and are read as transformers reads them.
+  for (const char* option : {"--text-key", "--read-special-tokens"})
+    prepare_command->get_option(option)->excludes(chat);
   prepare_command->add_flag("--overwrite", command->options.overwrite,
                             "Replace the dataset that is there, when the new one is whole");
   prepare_command->add_flag("--strict", command->options.strict,
@@ -260,31 +245,11 @@ void add_data_command(CLI::App& program) {
   prepare_command->add_flag("--json", command->json, "Print the summary as JSON");
   prepare_command->footer(
       "Example: causeway data prepare book.txt --output data/book --validation-fraction 0.1\n"
-      "         zcat articles.jsonl.gz | causeway data prepare - --format jsonl --output data/articles");
+      "         zcat articles.jsonl.gz | causeway data prepare - --format jsonl --output data/articles\n"
+      "         causeway data prepare chats.jsonl --chat --tokenizer hf/ --output data/chat");
   prepare_command->callback([command] { prepare(*command); });
 
-  auto inspection = std::make_shared<InspectCommand>();
-  CLI::App* inspect_command = data->add_subcommand("inspect", "Show what a dataset holds and check every byte of it");
-  inspect_command->add_option("path", inspection->path, "A dataset directory or a token file")->required();
-  inspect_command
-      ->add_option("--token-bytes", inspection->dataset.token_bytes,
-                   "Bytes of an id in a .bin without a header, or in a column of bytes of MDS")
-      ->check(CLI::IsMember({1, 2, 4, 8}));
-  inspect_command->add_option("--column", inspection->dataset.column, "The column of token ids in MDS")
-      ->capture_default_str();
-  inspect_command->add_option("--samples", inspection->samples, "Show so many pieces of each split as text")
-      ->check(CLI::Range(0, 1000));
-  inspect_command->add_option("--tokenizer", inspection->tokenizer,
-                              "For --samples: bytes, or a tokenizer's directory; else the dataset's own");
-  inspect_command
-      ->add_option(
-          "--sequence-length", inspection->sequence_length,
-          "Pack the documents of each split into samples of so many tokens, as data.packing=documents does, and "
-          "show the share of padding")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  inspect_command->add_flag("--json", inspection->json, "Print as JSON");
-  inspect_command->footer("Example: causeway data inspect data/book --samples 3");
-  inspect_command->callback([inspection] { inspect_data(*inspection); });
+  add_data_inspect_command(*data);
 }
 
 }  // namespace causeway::cli

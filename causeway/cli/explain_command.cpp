@@ -47,7 +47,9 @@ std::vector<double> step_seconds(TrainingStep& step, const Recipe& recipe) {
   for (int32_t& token : tokens)
     token = static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size));
   const std::vector<int32_t> documents(recipe.data.masks_documents() ? tokens.size() : 0);
-  const TrainingBatch batch{tokens, tokens, documents, static_cast<int64_t>(tokens.size())};
+  const std::vector<float> reference(static_cast<size_t>(recipe.train.batch_size));
+  const auto targets = static_cast<int64_t>(tokens.size());
+  const TrainingBatch batch{tokens, tokens, documents, targets, targets / 2, reference};
   int64_t number = 0;
   return median_kernel_seconds([&] { return step.run_timed(batch, number++, 1e-4); });
 }
@@ -81,12 +83,12 @@ struct CollectiveTotal {
 };
 std::map<std::string, CollectiveTotal> total_by_kind(Program& program) {
   std::map<std::string, CollectiveTotal> totals;
-  for (const Program::MessageReport& one : program.messages()) {
+  for (const MessageReport& one : program.messages()) {
     CollectiveTotal& total = totals[fmt::format("{} stage {}", one.sends ? "send to" : "receive from", one.stage)];
     ++total.count;
     (one.sends ? total.sent_bytes : total.received_bytes) += one.bytes;
   }
-  for (const Program::CollectiveReport& one : program.collectives()) {
+  for (const CollectiveReport& one : program.collectives()) {
     CollectiveTotal& total = totals[fmt::format("{} over {}", collective_name(one.kind), one.group)];
     ++total.count;
     total.sent_bytes += one.sent_bytes;
@@ -131,7 +133,7 @@ nlohmann::ordered_json figures_of(const Recipe& recipe, const StepCost& cost, in
                                   const std::vector<PassRecord>& passes) {
   const double tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
   size_t launches = 0;
-  for (const Program::KernelReport& report : program.kernel_reports()) launches += report.source ? 1 : 0;
+  for (const KernelReport& report : program.kernel_reports()) launches += report.source ? 1 : 0;
   nlohmann::ordered_json json = {{"parameters", parameter_count(recipe.model)},
                                  {"parameter_bytes", cost.parameter_bytes},
                                  {"optimizer_bytes", cost.optimizer_bytes},
@@ -174,8 +176,10 @@ void print_pipeline(const Recipe& recipe, int64_t stage) {
 // What one more token of each sequence costs, half a longest sequence behind its beginning.
 void explain_generation(const ExplainCommandOptions& options, const Recipe& recipe,
                         const std::shared_ptr<Context>& context) {
+  NewWeights weights = new_weights(recipe, options.time ? std::optional<uint64_t>(1) : std::nullopt);
+  weights.storage = WeightStorage::kElements;
   const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, options.time ? std::optional<uint64_t>(1) : std::nullopt);
+      LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
   const int64_t length = std::max<int64_t>(recipe.model.max_sequence_length / 2, 1);
   CachedForward forward(*model, pipeline_options(recipe), options.generate, length, recipe.model.vocabulary_size,
                         std::make_shared<CastTensors>());
@@ -221,6 +225,7 @@ void run_explain(const ExplainCommandOptions& options) {
   if (options.generate > 0) return explain_generation(options, recipe, context);
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe, seed));
+  model->require_targets();
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
   trace.with_text = options.passes;
@@ -251,6 +256,7 @@ void run_explain(const ExplainCommandOptions& options) {
   print_pipeline(recipe, options.stage);
   output("parameters: {} ({})\n", parameter_count(recipe.model),
          format_count(static_cast<double>(parameter_count(recipe.model))));
+  if (const std::string adapters = describe_adapters(*model); !adapters.empty()) output("adapters: {}\n", adapters);
   output("recomputation: {}{}\n\npasses\n", recomputation_text(step.recomputation(), recipe),
          !recipe.train.recompute ? ", chosen by auto" : "");
   for (const PassRecord& record : trace.records) {

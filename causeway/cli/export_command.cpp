@@ -19,6 +19,7 @@ namespace {
 struct ExportCommandOptions {
   std::string run, output, tokenizer, device = "auto";
   WeightOptions weights;
+  bool merged = false;
   bool json = false;
 };
 
@@ -29,6 +30,7 @@ void run_export(const ExportCommandOptions& options) {
   settings.dtype = options.weights.parsed_dtype().value_or(DType::kF32);
   settings.max_file_bytes = options.weights.max_file_bytes();
   settings.tokenizer_directory = options.tokenizer;
+  settings.merged = options.merged;
   const ContextScope context(Context::open(options.device));
   ExportResult result;
   read_checkpoint(options.run, [&](const std::filesystem::path& checkpoint) {
@@ -47,12 +49,14 @@ void run_export(const ExportCommandOptions& options) {
                                          {"probe_tokens", result.probe.tokens.size()},
                                          {"largest_difference", result.difference.largest},
                                          {"relative_difference", result.difference.relative},
-                                         {"unknown_keys", result.other_entries.unknown}};
+                                         {"unknown_keys", result.other_entries.unknown},
+                                         {"adapter_of", result.adapter_of}};
     return output_json(json);
   }
-  output("exported {} (step {}) to {}: {}, {} parameters in {}, {}\ntokenizer: {}\n", settings.checkpoint.string(),
-         result.step, options.output, result.family, result.parameters, dtype_name(settings.dtype),
-         format_bytes(result.bytes), result.tokenizer);
+  output("exported {} (step {}) to {}: {}, {} parameters in {}, {}\n", settings.checkpoint.string(), result.step,
+         options.output, result.adapter_of.empty() ? result.family : "an adapter of " + result.adapter_of,
+         result.parameters, dtype_name(settings.dtype), format_bytes(result.bytes));
+  if (result.adapter_of.empty()) output("tokenizer: {}\n", result.tokenizer);
   for (const std::string& note : notes_on({result.other_entries.unknown, {}})) output("note: {}\n", note);
   if (result.difference.largest == 0)
     output("checked: {} tokens give the logits of the checkpoint, bit for bit\n", result.probe.tokens.size());
@@ -66,13 +70,16 @@ void run_export(const ExportCommandOptions& options) {
 
 void add_export_command(CLI::App& program) {
   auto options = std::make_shared<ExportCommandOptions>();
-  CLI::App* command = program.add_subcommand("export", "Write a trained model as a Hugging Face directory");
+  CLI::App* command = program.add_subcommand(
+      "export", "Write a trained model as a Hugging Face directory, or adapters as one of PEFT's");
   command->add_option("run", options->run, "A run directory (its newest checkpoint), or a checkpoint")->required();
   command->add_option("--output", options->output, "The directory that is written")->required();
   options->weights.dtype = "f32";
   add_weight_options(*command, options->weights, "Type of the weights: f32, bf16 or f16");
   command->add_option("--tokenizer", options->tokenizer,
                       "A directory whose tokenizer files are copied; default: the run's own");
+  command->add_flag("--merged", options->merged,
+                    "Of a run that trained adapters: the model with them, instead of the adapters alone");
   command->add_option("--device", options->device, "Where the check is computed: auto, cpu, cuda, hip")
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print what was done as JSON");

@@ -16,7 +16,7 @@ namespace causeway::cli {
 namespace {
 
 // "kernel 12"; of a collective, which has no text, "exchange".
-std::string name_of(const Program::KernelReport& report) {
+std::string name_of(const KernelReport& report) {
   return report.source ? fmt::format("kernel {}", *report.source) : "exchange";
 }
 
@@ -43,7 +43,7 @@ double time_copies(Device& device) {
 }
 
 // `seconds` and `work`: of each use of a kernel, in the order of the reports.
-std::vector<KernelTotal> total_by_kernel(const std::vector<Program::KernelReport>& reports,
+std::vector<KernelTotal> total_by_kernel(const std::vector<KernelReport>& reports,
                                          const std::vector<double>& seconds, const std::vector<plan::KernelWork>& work,
                                          double copy_bytes_per_second, const std::optional<DevicePeak>& peak) {
   CAUSEWAY_CHECK(reports.size() == seconds.size() && reports.size() == work.size(),
@@ -75,9 +75,9 @@ std::vector<KernelTotal> total_by_kernel(const std::vector<Program::KernelReport
 }  // namespace
 
 void print_program(const Program& program, const Target& target, const ProgramDetail& detail) {
-  const std::vector<Program::KernelReport> reports = program.kernel_reports();
+  const std::vector<KernelReport> reports = program.kernel_reports();
   std::map<std::string, int> kinds;
-  for (const Program::KernelReport& report : reports) ++kinds[report.kind];
+  for (const KernelReport& report : reports) ++kinds[report.kind];
   const auto launches =
       std::count_if(reports.begin(), reports.end(), [](const auto& report) { return report.source.has_value(); });
   output("\nprogram: {} launches of {} distinct kernels\n", launches, program.sources().size());

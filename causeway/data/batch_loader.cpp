@@ -60,10 +60,29 @@ BatchLoader::BatchLoader(const TokenDataset& dataset, const MixtureOrder& order,
 BatchLoader::BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options)
     : BatchLoader(dataset, [order](uint64_t sample) { return std::vector{order.window(sample)}; }, options) {}
 
+BatchLoader::BatchLoader(const TokenDataset& dataset, const DocumentPacking& packing, uint64_t samples,
+                         const BatchOptions& options)
+    : BatchLoader(
+          dataset,
+          [&packing, samples](uint64_t sample) {
+            return sample < samples ? packing.windows(sample) : std::vector<SampleWindow>();
+          },
+          options) {}
+
+BatchLoader::BatchLoader(const TokenDataset& dataset, const DocumentPairs& pairs, uint64_t samples,
+                         const BatchOptions& options)
+    : BatchLoader(
+          dataset,
+          [&pairs, samples](uint64_t sample) {
+            return sample < samples ? std::vector{pairs.window(sample)} : std::vector<SampleWindow>();
+          },
+          options) {}
+
 BatchLoader::BatchLoader(const TokenDataset& dataset, WindowsOf windows_of, const BatchOptions& options)
     : dataset_(dataset),
       windows_of_(std::move(windows_of)),
       options_(checked(dataset, options)),
+      has_targets_(dataset.has_targets()),
       cursor_(options.first_sample) {
   if (options_.read_ahead > 0) reader_ = std::thread([this] { read_ahead(); });
 }
@@ -131,7 +150,9 @@ void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
   const auto elements = static_cast<size_t>(rows() * options_.sequence_length);
   batch.first_sample = first_sample;
   batch.valid_targets = 0;
+  batch.global_chosen_targets = 0;
   batch.global_tokens = 0;
+  batch.first_tokens.assign(static_cast<size_t>(rows()), dataset_.token_count());
   batch.inputs.assign(elements, 0);
   batch.targets.assign(elements, kIgnoredTarget);
   if (options_.document_numbers) batch.documents.assign(elements, 0);
@@ -141,23 +162,38 @@ void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
     const std::vector<SampleWindow> windows = windows_of_(first_sample + static_cast<uint64_t>(row));
     for (const SampleWindow& window : windows) batch.global_tokens += positions_of(window);
     const int64_t own_row = row % micro_batch - options_.first_row;
+    const int64_t before = batch.valid_targets + others;
     if (own_row >= 0 && own_row < options_.rows) {
-      fill_row(windows, row / micro_batch * options_.rows + own_row, batch);
+      const int64_t place = row / micro_batch * options_.rows + own_row;
+      fill_row(windows, place, batch);
+      if (!windows.empty()) batch.first_tokens[static_cast<size_t>(place)] = windows.front().offset;
     } else {
       for (const SampleWindow& window : windows) others += count_valid_targets(window);
     }
+    const bool is_chosen = dataset_.holds_pairs() && (first_sample + static_cast<uint64_t>(row)) % 2 == 0;
+    if (is_chosen) batch.global_chosen_targets += batch.valid_targets + others - before;
   }
   batch.global_valid_targets = batch.valid_targets + others;
 }
 
 int64_t BatchLoader::count_valid_targets(const SampleWindow& window) const {
-  int64_t valid = positions_of(window);
-  if (!options_.ignore_targets_across_documents || valid == 0) return valid;
+  const int64_t positions = positions_of(window);
+  if (positions == 0 || (!options_.ignore_targets_across_documents && !has_targets_)) return positions;
+  thread_local std::vector<uint8_t> valid;
+  read_valid_targets(window, valid);
+  return std::ranges::count(valid, uint8_t{1});
+}
+
+void BatchLoader::read_valid_targets(const SampleWindow& window, std::vector<uint8_t>& valid) const {
+  valid.resize(window.length);
+  dataset_.read_targets(window.offset, valid);
+  valid.erase(valid.begin());
+  if (!options_.ignore_targets_across_documents) return;
   thread_local std::vector<int32_t> documents;
   documents.resize(window.length);
   dataset_.read_document_numbers(window.offset, documents);
-  for (size_t i = 0; i + 1 < documents.size(); ++i) valid -= documents[i] != documents[i + 1] ? 1 : 0;
-  return valid;
+  for (size_t i = 0; i < valid.size(); ++i)
+    if (documents[i] != documents[i + 1]) valid[i] = 0;
 }
 
 void BatchLoader::fill_row(std::span<const SampleWindow> windows, int64_t row, Batch& batch) const {
@@ -175,7 +211,6 @@ void BatchLoader::fill_row(std::span<const SampleWindow> windows, int64_t row, B
 
 void BatchLoader::fill_window(const SampleWindow& window, int64_t row, int64_t column, Batch& batch) const {
   thread_local std::vector<int32_t> tokens;
-  thread_local std::vector<int32_t> documents;
   tokens.resize(window.length);
   dataset_.read(window.offset, tokens);
   if (options_.vocabulary_size > 0) check_vocabulary(window, tokens);
@@ -185,19 +220,21 @@ void BatchLoader::fill_window(const SampleWindow& window, int64_t row, int64_t c
   std::copy(tokens.begin(), tokens.end() - 1, inputs);
   std::copy(tokens.begin() + 1, tokens.end(), targets);
   batch.valid_targets += positions_of(window);
-  if (!options_.document_numbers && !options_.ignore_targets_across_documents) return;
-  documents.resize(window.length);
-  dataset_.read_document_numbers(window.offset, documents);
   if (options_.document_numbers) {
+    thread_local std::vector<int32_t> documents;
+    documents.resize(window.length);
+    dataset_.read_document_numbers(window.offset, documents);
     auto begin = static_cast<int32_t>(column);
     for (size_t i = 0; i + 1 < documents.size(); ++i) {
       if (i > 0 && documents[i] != documents[i - 1]) begin = static_cast<int32_t>(column) + static_cast<int32_t>(i);
       batch.documents[static_cast<size_t>(start) + i] = begin;
     }
   }
-  if (!options_.ignore_targets_across_documents) return;
-  for (size_t i = 0; i + 1 < documents.size(); ++i) {
-    if (documents[i] == documents[i + 1]) continue;
+  if (!options_.ignore_targets_across_documents && !has_targets_) return;
+  thread_local std::vector<uint8_t> valid;
+  read_valid_targets(window, valid);
+  for (size_t i = 0; i < valid.size(); ++i) {
+    if (valid[i] != 0) continue;
     targets[static_cast<ptrdiff_t>(i)] = kIgnoredTarget;
     --batch.valid_targets;
   }

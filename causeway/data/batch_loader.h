@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/data/document_packing.h"
+#include "causeway/data/document_pairs.h"
 #include "causeway/data/mixture_order.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
@@ -35,7 +37,8 @@ struct BatchOptions {
   int64_t rows = 0;
   // The model's vocabulary; a token at or beyond it is an error. 0 leaves tokens unchecked.
   int64_t vocabulary_size = 0;
-  // Targets that are the first token of another document than their input become kIgnoredTarget.
+  // Targets that are the first token of another document than their input become kIgnoredTarget, as those always do of
+  // which the dataset says that they are none.
   bool ignore_targets_across_documents = false;
   bool document_numbers = false;  // Batch::documents
   // Batches to read ahead; 0 reads in next() itself.
@@ -53,11 +56,14 @@ struct Batch {
   int64_t global_valid_targets = 0;  // and in the whole global batch
   std::vector<int32_t> inputs;
   std::vector<int32_t> targets;
+  // Of preference pairs, those of the chosen sides in the whole global batch.
+  int64_t global_chosen_targets = 0;
   int64_t global_tokens = 0;  // positions of the whole global batch that are not padding
   // The position in its row at which each position's document begins; empty unless asked for. So two positions of a row
   // have the same number exactly when they are in the same document, and what is left of a position after it is taken
   // away is the position in the document.
   std::vector<int32_t> documents;
+  std::vector<uint64_t> first_tokens;  // of each row, where its first token is in the dataset; of padding, its size
 };
 
 class BatchLoader {
@@ -68,6 +74,11 @@ class BatchLoader {
   BatchLoader(const TokenDataset& dataset, const SampleOrder& order, const BatchOptions& options);
   BatchLoader(const TokenDataset& dataset, const MixtureOrder& order, const BatchOptions& options);
   BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options);
+  // The first `samples` of a packing once, in order; behind them rows are padding. The packing must outlive the loader.
+  BatchLoader(const TokenDataset& dataset, const DocumentPacking& packing, uint64_t samples,
+              const BatchOptions& options);
+  // The first `samples` sides of pairs once, likewise.
+  BatchLoader(const TokenDataset& dataset, const DocumentPairs& pairs, uint64_t samples, const BatchOptions& options);
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
   ~BatchLoader();
@@ -105,6 +116,8 @@ class BatchLoader {
   void fill(uint64_t first_sample, Batch& batch) const;
   void fill_row(std::span<const SampleWindow> windows, int64_t row, Batch& batch) const;
   void fill_window(const SampleWindow& window, int64_t row, int64_t column, Batch& batch) const;
+  // For each position of the window's row: 1 where the loss counts what follows it.
+  void read_valid_targets(const SampleWindow& window, std::vector<uint8_t>& valid) const;
   // Of a row that another loader reads.
   int64_t count_valid_targets(const SampleWindow& window) const;
   void check_vocabulary(const SampleWindow& window, std::span<const int32_t> tokens) const;
@@ -114,6 +127,7 @@ class BatchLoader {
   const TokenDataset& dataset_;
   WindowsOf windows_of_;
   BatchOptions options_;
+  bool has_targets_;
   uint64_t cursor_;
   double wait_seconds_ = 0;
   Batch current_;

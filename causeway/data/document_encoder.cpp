@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "causeway/data/preference_record.h"
+
 namespace causeway::data {
 namespace {
 
@@ -34,9 +36,14 @@ DocumentEncoder::DocumentEncoder(const PrepareOptions& options, const Tokenizer&
   if (options.append_end_of_text && end && (around_.after.empty() || around_.after.back() != *end))
     around_.after.push_back(*end);
   around_.read_special_tokens = options.read_special_tokens;
+  if (options.chat) chat_.emplace(*options.chat, tokenizer, around_);
 }
 
 void DocumentEncoder::encode(EncodedBlock& block, const std::string& input) const {
+  if (chat_ && block.format != TextFormat::kJsonLines) {
+    throw Error(ErrorKind::kInvalidArgument, "conversations are read from JSON Lines, and the input is another format",
+                input, "Write each conversation as one line of JSON; --format jsonl says that a file is that.");
+  }
   if (block.format == TextFormat::kPlainText) {
     encode_text(block, block.text.text, block.text.starts_document, block.text.ends_document);
     block.text_bytes = block.text.text.size();
@@ -51,7 +58,13 @@ void DocumentEncoder::encode(EncodedBlock& block, const std::string& input) cons
       begin = document.end;
     }
   } else {
-    for (const JsonLine& line : block.text.lines()) encode_line(block, line, input);
+    for (const JsonLine& line : block.text.lines()) {
+      if (chat_) {
+        encode_chat(block, line, input);
+      } else {
+        encode_line(block, line, input);
+      }
+    }
   }
   std::ranges::move(block.text.skipped, std::back_inserter(block.skipped));
   // Not needed any more, and it may be long before the block is written.
@@ -76,6 +89,50 @@ void DocumentEncoder::encode_line(EncodedBlock& block, const JsonLine& line, con
   }
   block.replaced_surrogates += text->replaced_surrogates;
   encode_document(block, text->text, line.number);
+}
+
+void DocumentEncoder::encode_chat(EncodedBlock& block, const JsonLine& line, const std::string& input) const {
+  const std::string where = fmt::format("{}, line {}", input, line.number);
+  JsonRecord record;
+  try {
+    record = parse_json_record(line, input);
+  } catch (const Error& error) {
+    if (options_.strict) throw;
+    block.skipped.push_back(error);
+    return;
+  }
+  if (record.replaced_surrogates && options_.strict) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "the conversation has an escaped half of a surrogate pair, which is no character", where,
+                "Without --strict, U+FFFD takes the place of each, and such conversations are counted.");
+  }
+  block.replaced_surrogates += record.replaced_surrogates;
+  if (is_preference_record(record.object)) return encode_preference(block, line, record, where);
+  const ChatSample sample = chat_->encode(std::move(record.object), where);
+  if (block.first_conversation == 0) block.first_conversation = line.number;
+  block.chat += sample.counts;
+  block.text_bytes += sample.text.size();
+  if (!sample.ids.empty()) add_sample(block, sample, line.number, sample.text);
+}
+
+// Two documents. Pairs of one prompt are all held out, or none is.
+void DocumentEncoder::encode_preference(EncodedBlock& block, const JsonLine& line, JsonRecord& record,
+                                        const std::string& where) const {
+  const PreferenceSample pair = chat_->encode_preference(std::move(record.object), where);
+  if (block.first_preference == 0) block.first_preference = line.number;
+  block.chat += pair.counts;
+  for (const ChatSample* sample : {&pair.chosen, &pair.rejected}) {
+    block.text_bytes += sample->text.size();
+    if (!sample->ids.empty()) add_sample(block, *sample, line.number, pair.prompt_text);
+  }
+}
+
+void DocumentEncoder::add_sample(EncodedBlock& block, const ChatSample& sample, uint64_t line,
+                                 std::string_view held_out_by) const {
+  block.ids.insert(block.ids.end(), sample.ids.begin(), sample.ids.end());
+  block.targets.insert(block.targets.end(), sample.targets.begin(), sample.targets.end());
+  end_document(block,
+               {0, line, false, hashes_documents_ ? hash_text(sample.text) : Hash128{}, is_held_out(held_out_by)});
 }
 
 // They are as they were tokenized, with or without an end-of-text token. Their text is not known here: they are held

@@ -10,6 +10,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/hash.h"
+#include "causeway/data/chat_encoder.h"
 #include "causeway/data/prepare.h"
 #include "causeway/data/text_source.h"
 
@@ -31,6 +32,10 @@ struct EncodedBlock {
   TextBlock text;
   bool holds_tokens = false;  // MDS: the samples are ids already, not text
   std::vector<int32_t> ids;
+  std::vector<uint8_t> targets;  // of conversations, for each id
+  ChatCounts chat;
+  // Lines of the first conversation and of the first preference pair; 0: none.
+  uint64_t first_conversation = 0, first_preference = 0;
   std::vector<EncodedDocument> documents;
   uint64_t text_bytes = 0;
   std::vector<Error> skipped;  // what is no document
@@ -61,6 +66,9 @@ class DocumentEncoder {
 
  private:
   void encode_line(EncodedBlock& block, const JsonLine& line, const std::string& input) const;
+  void encode_chat(EncodedBlock& block, const JsonLine& line, const std::string& input) const;
+  void encode_preference(EncodedBlock& block, const JsonLine& line, JsonRecord& record, const std::string& where) const;
+  void add_sample(EncodedBlock& block, const ChatSample& sample, uint64_t line, std::string_view held_out_by) const;
   void end_token_samples(EncodedBlock& block, const std::string& input) const;
   void encode_document(EncodedBlock& block, std::optional<std::string_view> text, uint64_t number) const;
   void encode_text(EncodedBlock& block, std::string_view text, bool starts, bool ends) const;
@@ -70,6 +78,7 @@ class DocumentEncoder {
   const PrepareOptions& options_;
   const Tokenizer& tokenizer_;
   DocumentTokens around_;
+  std::optional<ChatEncoder> chat_;
   bool hashes_documents_ = false;
   double held_out_ = 0;
 };

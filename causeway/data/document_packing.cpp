@@ -29,14 +29,24 @@ DocumentPacking::DocumentPacking(const TokenDataset& dataset, size_t source, int
   }
   std::vector<Piece> group;
   uint64_t group_positions = 0;
+  const bool has_targets = dataset.has_targets();
+  std::vector<uint8_t> targets;
+  const auto is_wanted = [&](uint64_t offset, uint64_t positions) {
+    if (!has_targets) return true;
+    targets.resize(positions);
+    dataset.read_targets(offset + 1, targets);
+    const bool any = std::ranges::find(targets, uint8_t{1}) != targets.end();
+    pieces_without_target_ += any ? 0 : 1;
+    return any;
+  };
   dataset.visit_documents(of, [&](uint64_t offset, uint64_t tokens) {
     uint64_t positions = tokens - 1;
     if (positions == 0) return;
     ++documents_;
     cut_documents_ += positions > sequence_length_ ? 1 : 0;
     for (; positions >= sequence_length_; positions -= sequence_length_, offset += sequence_length_)
-      add_sample({{offset, sequence_length_}});
-    if (positions == 0) return;
+      if (is_wanted(offset, sequence_length_)) add_sample({{offset, sequence_length_}});
+    if (positions == 0 || !is_wanted(offset, positions)) return;
     group.push_back({offset, static_cast<uint32_t>(positions)});
     group_positions += positions;
     if (group.size() < kLeastGroupPieces || group_positions / sequence_length_ < kLeastGroupSamples) return;
@@ -48,6 +58,10 @@ DocumentPacking::DocumentPacking(const TokenDataset& dataset, size_t source, int
   if (documents_ == 0) {
     throw Error(ErrorKind::kInvalidArgument, "no document has two tokens: there is nothing to predict",
                 of.path.string(), "Use other text, or set data.packing=windows.");
+  }
+  if (sample_count() == 0) {
+    throw Error(ErrorKind::kInvalidArgument, "the dataset says of none of its tokens that it is a target",
+                of.path.string(), "Look at what is trained on with \"causeway data inspect\", and prepare it again.");
   }
   positions_.shrink_to_fit();
   offsets_.shrink_to_fit();

@@ -16,7 +16,7 @@ namespace causeway::data {
 // it makes no difference to what a model learns from each of them, and only the samples are visited in another order in
 // each epoch. A document of n tokens has n - 1 targets and takes as many positions of a sample. One that is longer than
 // a sequence is cut into pieces of sequence_length positions, the last one shorter; one of a single token has no target
-// and is left out. Documents are packed in groups of neighbours, of kLeastGroupPieces pieces and kLeastGroupSamples
+// and is left out, and so is a piece of which the dataset says that nothing is a target. Documents are packed in groups of neighbours, of kLeastGroupPieces pieces and kLeastGroupSamples
 // samples' positions at least.
 //
 // Takes 12 bytes for each piece and 8 for each sample.
@@ -37,6 +37,8 @@ class DocumentPacking {
 
   uint64_t documents() const { return documents_; }          // that have a target
   uint64_t cut_documents() const { return cut_documents_; }  // of them, those that are longer than a sequence
+  // Pieces that were left out for want of a target.
+  uint64_t pieces_without_target() const { return pieces_without_target_; }
   // The share of all samples' positions that hold no token.
   double padding() const;
 
@@ -56,6 +58,7 @@ class DocumentPacking {
   uint64_t filled_positions_ = 0;
   uint64_t documents_ = 0;
   uint64_t cut_documents_ = 0;
+  uint64_t pieces_without_target_ = 0;
 };
 
 // The endless training order over the packed documents of a source; see SampleOrder.

@@ -9,6 +9,18 @@
 namespace causeway::data {
 namespace {
 
+uint64_t count_targets(const TokenShard& shard) {
+  if (!shard.has_targets()) return shard.token_count();
+  uint64_t count = 0;
+  std::vector<uint8_t> targets(1 << 16);
+  for (uint64_t position = 0; position < shard.token_count(); position += targets.size()) {
+    targets.resize(std::min<uint64_t>(targets.size(), shard.token_count() - position));
+    shard.read_targets(position, targets);
+    count += static_cast<uint64_t>(std::ranges::count(targets, uint8_t{1}));
+  }
+  return count;
+}
+
 ShardInspection inspect_shard(const TokenShard& shard, int64_t vocabulary_size) {
   shard.verify();
   ShardInspection result;
@@ -17,6 +29,7 @@ ShardInspection inspect_shard(const TokenShard& shard, int64_t vocabulary_size) 
   result.token_bytes = shard.token_bytes();
   result.tokens = shard.token_count();
   result.documents = shard.document_count();
+  result.targets = count_targets(shard);
   result.hash = shard.hash_tokens().hex();
   result.hash_checked = shard.format() == ShardFormat::kCauseway || shard.has_checked_hashes();
   std::vector<int32_t> ids(1 << 16);
@@ -68,18 +81,67 @@ std::vector<std::string> split_names(const std::filesystem::path& path, const To
   return names;
 }
 
+struct Window {
+  uint64_t position = 0;
+  uint64_t tokens = 0;
+};
+
+// Number `i` of `count` that lie evenly over `size`. In this order the product cannot overflow.
+uint64_t even_place(uint64_t size, uint64_t count, uint64_t i) { return size / count * i + size % count * i / count; }
+
+std::vector<Window> windows_of_tokens(const TokenDataset& dataset, uint64_t count, uint64_t tokens) {
+  std::vector<Window> windows;
+  count = std::min(count, dataset.token_count());
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t position = even_place(dataset.token_count(), count, i);
+    windows.push_back({position, std::min(tokens, dataset.token_count() - position)});
+  }
+  return windows;
+}
+
+std::vector<Window> windows_of_documents(const TokenDataset& dataset, uint64_t count) {
+  std::vector<Window> documents;
+  for (const TokenDataset::Source& source : dataset.sources())
+    dataset.visit_documents(source, [&](uint64_t offset, uint64_t tokens) {
+      documents.push_back({offset, std::min(tokens, kMostSampleTokens)});
+    });
+  std::vector<Window> windows;
+  const uint64_t sides = dataset.holds_pairs() ? 2 : 1, groups = documents.size() / sides;
+  count = std::min<uint64_t>(count, groups);
+  for (uint64_t i = 0; i < count; ++i)
+    for (uint64_t side = 0; side < sides; ++side)
+      windows.push_back(documents[even_place(groups, count, i) * sides + side]);
+  return windows;
+}
+
+// A piece is what decoding its tokens adds to what stands before them: a decoder may treat the first token unlike the
+// others.
+void add_pieces(const TokenDataset& dataset, const Tokenizer& tokenizer, TextSample& sample) {
+  std::vector<uint8_t> targets(sample.ids.size());
+  dataset.read_targets(sample.position, targets);
+  size_t shown = 0;
+  for (size_t begin = 0; begin < targets.size();) {
+    size_t end = begin;
+    while (end < targets.size() && targets[end] == targets[begin]) ++end;
+    const std::string before = tokenizer.decode(std::span(sample.ids).first(end));
+    const size_t from = std::min(shown, before.size());
+    sample.pieces.push_back({targets[begin] != 0, before.substr(from)});
+    shown = before.size();
+    begin = end;
+  }
+}
+
 }  // namespace
 
 std::vector<TextSample> sample_texts(const TokenDataset& dataset, const Tokenizer& tokenizer, uint64_t count,
                                      uint64_t tokens) {
   dataset.check_vocabulary(tokenizer.vocabulary_size());
   std::vector<TextSample> samples;
-  count = std::min(count, dataset.token_count());
-  for (uint64_t i = 0; i < count; ++i) {
+  for (const Window& window :
+       dataset.has_targets() ? windows_of_documents(dataset, count) : windows_of_tokens(dataset, count, tokens)) {
     TextSample& sample = samples.emplace_back();
-    // In this order the product cannot overflow.
-    sample.position = dataset.token_count() / count * i + dataset.token_count() % count * i / count;
-    sample.ids.resize(std::min(tokens, dataset.token_count() - sample.position));
+    sample.position = window.position;
+    sample.ids.resize(window.tokens);
     dataset.read(sample.position, sample.ids);
     for (const int32_t id : sample.ids) {
       if (static_cast<int64_t>(static_cast<uint32_t>(id)) < tokenizer.vocabulary_size()) continue;
@@ -89,6 +151,8 @@ std::vector<TextSample> sample_texts(const TokenDataset& dataset, const Tokenize
                   dataset.path().string(), "Name the tokenizer that made the tokens with --tokenizer.");
     }
     sample.text = tokenizer.decode(sample.ids);
+    if (dataset.has_targets()) add_pieces(dataset, tokenizer, sample);
+    if (dataset.holds_pairs()) sample.side = samples.size() % 2 == 1 ? "chosen" : "rejected";
   }
   return samples;
 }
@@ -102,12 +166,15 @@ DatasetInspection inspect_dataset(const std::filesystem::path& path,
     result.tokenizer = dataset.tokenizer_identity();
     result.left_out = dataset.left_out();
     result.documents = dataset.documents();
+    result.targets = dataset.targets();
+    result.holds_pairs = dataset.holds_pairs();
     SplitInspection split;
     split.name = name;
     for (const TokenShard& shard : dataset.shards()) {
       split.shards.push_back(inspect_shard(shard, result.tokenizer ? result.tokenizer->vocabulary_size : 0));
       split.tokens += shard.token_count();
       split.documents += split.shards.back().documents;
+      split.targets += split.shards.back().targets;
       add_sources(shard, result.sources);
       if (on_shard) on_shard(split.shards.back());
     }

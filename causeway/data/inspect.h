@@ -20,6 +20,7 @@ struct ShardInspection {
   int token_bytes = 0;
   uint64_t tokens = 0;
   uint64_t documents = 0;  // that start in the shard, 0 where the format cannot tell
+  uint64_t targets = 0;    // all tokens, where the shard does not say
   int32_t largest_token = 0;
   std::string hash;           // of the tokens, computed
   bool hash_checked = false;  // against a stored one: only Causeway's format has it
@@ -29,12 +30,15 @@ struct SplitInspection {
   std::string name;  // empty where a file was named
   uint64_t tokens = 0;
   uint64_t documents = 0;
+  uint64_t targets = 0;
   std::vector<ShardInspection> shards;
 };
 
 struct DatasetInspection {
   std::optional<TokenizerIdentity> tokenizer;
   std::optional<DocumentTokens> documents;
+  std::optional<TargetsRecord> targets;  // nothing where all tokens are
+  bool holds_pairs = false;
   std::vector<SourceFile> sources;
   std::vector<SplitInspection> splits;
   std::vector<std::string> left_out;  // files of a directory that are of no split, each as "PATH: why"
@@ -45,10 +49,19 @@ struct TextSample {
   uint64_t position = 0;  // of the first token, in the dataset
   std::vector<int32_t> ids;
   std::string text;
+  // Of a dataset that says which tokens are targets: the text in pieces, those that are and those that are not.
+  struct Piece {
+    bool is_target = false;
+    std::string text;
+  };
+  std::vector<Piece> pieces;
+  std::string side = {};  // of a preference pair: "chosen" or "rejected"
 };
 
-// `count` pieces of at most `tokens` tokens, from places that lie evenly over the dataset. Throws
-// Error(kInvalidArgument) where an id is beyond the tokenizer's vocabulary.
+// `count` pieces of at most `tokens` tokens, from places that lie evenly over the dataset; where it says which tokens
+// are targets, whole documents in place of them (of preference pairs both sides of as many pairs), of which no more
+// than kMostSampleTokens are shown. Throws Error(kInvalidArgument) where an id is beyond the tokenizer's vocabulary.
+constexpr uint64_t kMostSampleTokens = 8192;
 std::vector<TextSample> sample_texts(const TokenDataset& dataset, const Tokenizer& tokenizer, uint64_t count,
                                      uint64_t tokens);
 

@@ -105,23 +105,39 @@ std::string hint_of_keys(const std::string& key, const nlohmann::json& object, s
                      keys.size() > kMostNames ? ", ..." : "", key_option);
 }
 
+JsonSubject subject_of_line(const std::string& where) {
+  return {.name = "the line", .where = where, .hint = "Each line must be one JSON object.", .is_one_line = true};
+}
+
+// What `parse` makes of the text, or else of the text with what Python writes replaced; and whether halves of surrogate
+// pairs were.
+template <typename Json>
+std::pair<Json, bool> parse_with_replacements(std::string_view text, const JsonSubject& subject,
+                                              Json (*parse)(std::string_view, const JsonSubject&)) {
+  try {
+    return {parse(text, subject), false};
+  } catch (const Error&) {
+    const std::optional<Replacement> replaced = replace_what_python_writes(text);
+    if (!replaced) throw;
+    return {parse(replaced->text, subject), replaced->has_surrogates};
+  }
+}
+
 }  // namespace
+
+JsonRecord parse_json_record(const JsonLine& line, const std::string& input) {
+  const std::string where = fmt::format("{}, line {}", input, line.number);
+  auto [object, replaced] = parse_with_replacements(line.bytes, subject_of_line(where), parse_ordered_json);
+  if (object.is_object()) return {std::move(object), replaced};
+  throw Error(ErrorKind::kCorrupt, fmt::format("the line is a JSON {}, not an object", object.type_name()), where,
+              "Each line must be one JSON object.");
+}
 
 JsonText parse_json_line(const JsonLine& line, const std::string& key, const std::string& input,
                          std::string_view key_option) {
   const std::string where = fmt::format("{}, line {}", input, line.number);
-  const JsonSubject subject = {
-      .name = "the line", .where = where, .hint = "Each line must be one JSON object.", .is_one_line = true};
-  nlohmann::json json;
-  bool has_surrogates = false;
-  try {
-    json = parse_json(line.bytes, subject);
-  } catch (const Error&) {
-    const std::optional<Replacement> replaced = replace_what_python_writes(line.bytes);
-    if (!replaced) throw;
-    json = parse_json(replaced->text, subject);
-    has_surrogates = replaced->has_surrogates;
-  }
+  const JsonSubject subject = subject_of_line(where);
+  auto [json, has_surrogates] = parse_with_replacements(line.bytes, subject, parse_json);
   if (!json.is_object()) {
     throw Error(ErrorKind::kCorrupt, fmt::format("the line is a JSON {}, not an object", json.type_name()), where,
                 fmt::format("Each line must be one JSON object with the text under \"{}\".", key));

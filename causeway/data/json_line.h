@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,14 @@ struct JsonText {
 // empty where nobody can.
 JsonText parse_json_line(const JsonLine& line, const std::string& key, const std::string& input,
                          std::string_view key_option = "--text-key");
+
+// An object in one line, whatever its keys, in their order. Throws Error(kCorrupt) naming input and line when the line
+// is not a JSON object in UTF-8.
+struct JsonRecord {
+  nlohmann::ordered_json object;
+  bool replaced_surrogates = false;  // U+FFFD stands in it for halves of surrogate pairs
+};
+JsonRecord parse_json_record(const JsonLine& line, const std::string& input);
 
 // Whether the text is one JSON value, of those that parse_json_line() takes.
 bool is_json(std::string_view text);

@@ -77,10 +77,13 @@ std::vector<uint64_t> SourceShares::counts(uint64_t samples) const {
 
 MixtureOrder::MixtureOrder(const TokenDataset& dataset, std::span<const double> weights, int64_t sequence_length,
                            uint64_t seed, Packing packing)
-    : shares_(weights) {
+    : shares_(weights), samples_of_turn_(dataset.holds_pairs() ? 2 : 1) {
   CAUSEWAY_CHECK(weights.size() == dataset.sources().size());
   for (size_t i = 0; i < weights.size(); ++i) {
-    if (packing == Packing::kDocuments) {
+    if (dataset.holds_pairs()) {
+      orders_.emplace_back(PairOrder(dataset, i, sequence_length, seed));
+      offsets_.push_back(0);
+    } else if (packing == Packing::kDocuments) {
       orders_.emplace_back(PackedOrder(dataset, i, sequence_length, seed));
       offsets_.push_back(0);
     } else {
@@ -100,10 +103,16 @@ const DocumentPacking* MixtureOrder::packing(size_t source) const {
   return packed == nullptr ? nullptr : &packed->packing();
 }
 
+const DocumentPairs* MixtureOrder::pairs(size_t source) const {
+  const auto* order = std::get_if<PairOrder>(&orders_[source]);
+  return order == nullptr ? nullptr : &order->pairs();
+}
+
 std::vector<SampleWindow> MixtureOrder::windows(uint64_t sample) const {
-  const SourceShares::Turn turn = shares_.turn(sample);
+  const SourceShares::Turn turn = shares_.turn(sample / samples_of_turn_);
+  const uint64_t number = turn.number * samples_of_turn_ + sample % samples_of_turn_;
   std::vector<SampleWindow> windows =
-      std::visit([&](const auto& order) { return order.windows(turn.number); }, orders_[turn.source]);
+      std::visit([&](const auto& order) { return order.windows(number); }, orders_[turn.source]);
   for (SampleWindow& window : windows) window.offset += offsets_[turn.source];
   return windows;
 }

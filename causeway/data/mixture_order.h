@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "causeway/data/document_packing.h"
+#include "causeway/data/document_pairs.h"
 #include "causeway/data/packing.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
@@ -49,11 +50,13 @@ class SourceShares {
 
 // The endless training order over the sources of a joined dataset: each has an order of its own, with its own
 // permutation for each of its epochs, and is taken from as SourceShares says. The first source has the order that it
-// would have alone.
+// would have alone. Of preference pairs a sample is one side (PairOrder), pairs are dealt out whole, and nothing is
+// packed.
 class MixtureOrder {
  public:
   // A weight for each of dataset.sources(). Throws Error(kInvalidArgument) when sequence_length is not positive or a
-  // source does not fill one window or cannot be packed (DocumentPacking), naming it.
+  // source does not fill one window, cannot be packed (DocumentPacking) or has pairs that do not fit
+  // (DocumentPairs), naming it.
   MixtureOrder(const TokenDataset& dataset, std::span<const double> weights, int64_t sequence_length, uint64_t seed,
                Packing packing = Packing::kWindows);
 
@@ -66,12 +69,15 @@ class MixtureOrder {
   std::vector<SampleWindow> windows(uint64_t sample) const;
   // How a source's documents are packed; nullptr where they are not.
   const DocumentPacking* packing(size_t source) const;
+  // Its pairs; nullptr where it has none.
+  const DocumentPairs* pairs(size_t source) const;
 
  private:
   SourceShares shares_;
-  std::vector<std::variant<SampleOrder, PackedOrder>> orders_;
+  std::vector<std::variant<SampleOrder, PackedOrder, PairOrder>> orders_;
   std::vector<uint64_t> offsets_;  // by which the windows of each order are shifted
   uint64_t samples_per_epoch_ = 0;
+  uint64_t samples_of_turn_ = 1;  // 2 of pairs
 };
 
 }  // namespace causeway::data

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "causeway/data/chat_options.h"
 #include "causeway/data/text_source.h"
 #include "causeway/formats/dataset_manifest.h"
 #include "causeway/formats/tokenizer/tokenizer.h"
@@ -59,6 +60,8 @@ struct PrepareOptions {
   bool append_end_of_text = true;
   // Text that spells a special token becomes that token.
   bool read_special_tokens = false;
+  // Lines of JSON are conversations (chat_record.h), each a document; the dataset says which tokens are targets.
+  std::optional<ChatOptions> chat;
   uint64_t tokens_per_shard = uint64_t{1} << 26;
   // That encode; 0: as many as the process may use processors. The result does not depend on it.
   int threads = 0;
@@ -69,12 +72,13 @@ struct PrepareOptions {
 
 struct PrepareSummary {
   DatasetManifest manifest;
-  uint64_t text_bytes = 0;                         // encoded; for JSON Lines, of the texts alone
-  uint64_t empty_documents = 0;                    // left out: empty files, and documents whose text is "" or null
-  uint64_t null_documents = 0;                     // of these, those whose text is null
-  uint64_t skipped_lines = 0;                      // that are no document
-  std::vector<std::string> skipped_named;          // the first of them, each as "PATH, line N: what is wrong"
-  uint64_t replaced_surrogates = 0;                // documents in which U+FFFD stands for halves of surrogate pairs
+  uint64_t text_bytes = 0;                 // encoded; for JSON Lines, of the texts alone
+  uint64_t empty_documents = 0;            // left out: empty files, and documents whose text is "" or null
+  uint64_t null_documents = 0;             // of these, those whose text is null
+  uint64_t skipped_lines = 0;              // that are no document
+  std::vector<std::string> skipped_named;  // the first of them, each as "PATH, line N: what is wrong"
+  uint64_t replaced_surrogates = 0;        // documents in which U+FFFD stands for halves of surrogate pairs
+  ChatCounts chat;
   uint64_t shared_documents = 0;                   // of training that are held out, too
   std::map<std::string, uint64_t> files_left_out;  // in directories, by extension
   uint64_t unverified_shards = 0;                  // of MDS, whose hashes are all of kinds that are not computed here

@@ -9,18 +9,22 @@ namespace causeway::data {
 
 SplitWriter::SplitWriter(std::filesystem::path directory, std::string name, uint64_t tokens_per_shard,
                          TokenizerIdentity tokenizer, const std::optional<DocumentTokens>& documents,
-                         const std::vector<SourceFile>& sources)
+                         const std::vector<SourceFile>& sources, bool has_targets, const bool& holds_pairs)
     : directory_(std::move(directory)),
       name_(std::move(name)),
       tokens_per_shard_(tokens_per_shard),
       tokenizer_(std::move(tokenizer)),
       documents_(documents),
-      sources_(sources) {}
+      sources_(sources),
+      has_targets_(has_targets),
+      holds_pairs_(holds_pairs) {}
 
-void SplitWriter::append(std::span<const int32_t> ids, bool starts_document, size_t source) {
+void SplitWriter::append(std::span<const int32_t> ids, std::span<const uint8_t> targets, bool starts_document,
+                         size_t source) {
+  entry_.targets += static_cast<uint64_t>(std::ranges::count(targets, uint8_t{1}));
   while (!ids.empty()) {
     if (!builder_) {
-      builder_.emplace(TokenShardBuilder::token_bytes_for(tokenizer_.vocabulary_size), !starts_document);
+      builder_.emplace(TokenShardBuilder::token_bytes_for(tokenizer_.vocabulary_size), !starts_document, has_targets_);
       shard_sources_.clear();
     }
     if (starts_document) {
@@ -30,9 +34,10 @@ void SplitWriter::append(std::span<const int32_t> ids, bool starts_document, siz
     }
     if (shard_sources_.empty() || shard_sources_.back() != source) shard_sources_.push_back(source);
     const size_t count = std::min<size_t>(ids.size(), tokens_per_shard_ - builder_->token_count());
-    builder_->append(ids.first(count));
+    builder_->append(ids.first(count), has_targets_ ? targets.first(count) : targets);
     entry_.tokens += count;
     ids = ids.subspan(count);
+    if (has_targets_) targets = targets.subspan(count);
     if (builder_->token_count() == tokens_per_shard_) flush();
   }
 }
@@ -40,11 +45,12 @@ void SplitWriter::append(std::span<const int32_t> ids, bool starts_document, siz
 void SplitWriter::flush() {
   if (!builder_) return;
   // A source's size and hash are known when it has been read to its end; the dataset's description has them.
-  ShardMetadata metadata{tokenizer_, {}, documents_};
+  ShardMetadata metadata{tokenizer_, {}, documents_, holds_pairs_};
   for (const size_t source : shard_sources_) metadata.sources.push_back({sources_[source].path, 0, {}});
   const std::string file = fmt::format("{}-{:05}.tokens", name_, entry_.shards.size());
-  const Hash128 hash = builder_->write(directory_ / file, metadata);
-  entry_.shards.push_back({file, builder_->token_count(), hash.hex()});
+  const TokenShardBuilder::Written hashes = builder_->write(directory_ / file, metadata);
+  entry_.shards.push_back(
+      {file, builder_->token_count(), hashes.tokens.hex(), has_targets_ ? hashes.targets.hex() : std::string()});
   builder_.reset();
 }
 

@@ -16,14 +16,16 @@ namespace causeway::data {
 class SplitWriter {
  public:
   // Writes `directory`/`name`-00000.tokens and so on. `sources` are those that append() counts; it may grow, and
-  // `documents` change.
+  // `documents` and `holds_pairs` change before the first shard is written. `has_targets`: the shards say which tokens
+  // are targets.
   SplitWriter(std::filesystem::path directory, std::string name, uint64_t tokens_per_shard, TokenizerIdentity tokenizer,
-              const std::optional<DocumentTokens>& documents, const std::vector<SourceFile>& sources);
+              const std::optional<DocumentTokens>& documents, const std::vector<SourceFile>& sources, bool has_targets,
+              const bool& holds_pairs);
 
   const SplitEntry& entry() const { return entry_; }
 
-  // Tokens of one document, or the next of them.
-  void append(std::span<const int32_t> ids, bool starts_document, size_t source);
+  // Tokens of one document, or the next of them; `targets` says of each whether it is one, where the shards do.
+  void append(std::span<const int32_t> ids, std::span<const uint8_t> targets, bool starts_document, size_t source);
   // Writes the last shard.
   void flush();
 
@@ -34,6 +36,8 @@ class SplitWriter {
   TokenizerIdentity tokenizer_;
   const std::optional<DocumentTokens>& documents_;
   const std::vector<SourceFile>& sources_;
+  bool has_targets_;
+  const bool& holds_pairs_;
   SplitEntry entry_;
   std::optional<TokenShardBuilder> builder_;
   std::vector<size_t> shard_sources_;

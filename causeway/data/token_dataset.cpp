@@ -142,6 +142,11 @@ TokenDataset TokenDataset::join(std::vector<TokenDataset> datasets) {
   const int token_bytes = joined.shards_.front().token_bytes();
   for (TokenDataset& dataset : std::span(datasets).subspan(1)) {
     require_same_tokenizer(joined, dataset);
+    if (joined.holds_pairs_ != dataset.holds_pairs_)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the dataset {} of preference pairs, and {} {}", dataset.holds_pairs_ ? "is" : "is not",
+                              joined.path_.string(), joined.holds_pairs_ ? "is one" : "is not"),
+                  dataset.path_.string(), "Train on one kind of data.");
     if (!joined.tokenizer_identity_ && dataset.shards_.front().token_bytes() != token_bytes) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the token ids are {} bytes wide, those of {} {}: they are not of one tokenizer",
@@ -182,6 +187,7 @@ TokenDataset TokenDataset::open_shards(const std::filesystem::path& path, std::s
   if (const ShardMetadata* metadata = dataset.shards_.front().metadata()) {
     dataset.tokenizer_identity_ = metadata->tokenizer;
     dataset.documents_ = metadata->documents;
+    dataset.holds_pairs_ = metadata->holds_pairs;
   }
   for (const TokenShard& shard : dataset.shards_) {
     if (shard.format() != dataset.shards_.front().format() ||
@@ -240,12 +246,16 @@ void TokenDataset::open_prepared(std::string_view split, const TokenDatasetOptio
   }
   tokenizer_identity_ = manifest.tokenizer;
   documents_ = manifest.documents;
+  targets_ = manifest.targets;
+  holds_pairs_ = manifest.holds_pairs;
   for (const ShardEntry& entry : found->second.shards) {
     const std::filesystem::path file = path_ / entry.file;
     add_shard(TokenShard::open(file, options.token_bytes), options);
     const TokenShard& shard = shards_.back();
     if (shard.format() != ShardFormat::kCauseway || shard.token_count() != entry.tokens ||
-        shard.stored_hash().hex() != entry.hash || shard.metadata()->tokenizer != manifest.tokenizer) {
+        shard.stored_hash().hex() != entry.hash || shard.metadata()->tokenizer != manifest.tokenizer ||
+        shard.has_targets() != manifest.targets.has_value() ||
+        (shard.has_targets() && shard.stored_targets_hash().hex() != entry.targets_hash)) {
       throw Error(ErrorKind::kCorrupt,
                   fmt::format("the shard is not the one that {} describes: its size, hash or tokenizer differs",
                               kManifestFileName),
@@ -316,7 +326,9 @@ std::string TokenDataset::fingerprint() const {
     }
     identity += fmt::format("{} {} {} {}\n", shard_format_name(shard.format()), shard.token_bytes(),
                             shard.token_count(), shard.stored_hash().hex());
+    if (shard.has_targets()) identity += fmt::format("targets {}\n", shard.stored_targets_hash().hex());
   }
+  if (holds_pairs_) identity += "pairs\n";
   return hash_text(identity).hex();
 }
 
@@ -336,6 +348,41 @@ void TokenDataset::read(uint64_t offset, std::span<int32_t> ids) const {
     ids = ids.subspan(count);
     offset += count;
   }
+}
+
+bool TokenDataset::has_targets() const {
+  return std::ranges::any_of(shards_, [](const TokenShard& shard) { return shard.has_targets(); });
+}
+
+void TokenDataset::read_targets(uint64_t offset, std::span<uint8_t> targets) const {
+  CAUSEWAY_CHECK(offset <= token_count_ && targets.size() <= token_count_ - offset);
+  while (!targets.empty()) {
+    const Place place = locate(offset);
+    const uint64_t count = std::min<uint64_t>(targets.size(), place.shard->token_count() - place.position);
+    place.shard->read_targets(place.position, targets.first(count));
+    targets = targets.subspan(count);
+    offset += count;
+  }
+}
+
+uint64_t TokenDataset::count_targets(const Source& source) const {
+  std::vector<uint8_t> targets;
+  uint64_t count = 0;
+  const auto [first, last] = shards_of(source);
+  for (size_t i = first; i < last; ++i) {
+    const TokenShard& shard = shards_[i];
+    if (!shard.has_targets()) {
+      count += shard.token_count();
+      continue;
+    }
+    constexpr uint64_t kTargetsAtOnce = uint64_t{1} << 20;
+    for (uint64_t position = 0; position < shard.token_count(); position += targets.size()) {
+      targets.resize(std::min(kTargetsAtOnce, shard.token_count() - position));
+      shard.read_targets(position, targets);
+      count += static_cast<uint64_t>(std::ranges::count(targets, uint8_t{1}));
+    }
+  }
+  return count;
 }
 
 void TokenDataset::read_document_numbers(uint64_t offset, std::span<int32_t> documents) const {

@@ -46,7 +46,8 @@ class TokenDataset {
                            const TokenDatasetOptions& options = {});
 
   // Several datasets, the sources of a mixture, as one: their tokens one after the other. Throws
-  // Error(kInvalidArgument) naming two of them that were made with different tokenizers.
+  // Error(kInvalidArgument) naming two of them that were made with different tokenizers, or of which one holds
+  // preference pairs and the other does not.
   static TokenDataset join(std::vector<TokenDataset> datasets);
 
   uint64_t token_count() const { return token_count_; }
@@ -69,6 +70,12 @@ class TokenDataset {
 
   // The tokens [offset, offset + ids.size()), which must lie inside the dataset.
   void read(uint64_t offset, std::span<int32_t> ids) const;
+  // Whether a shard says which of its tokens are targets; of the others all are.
+  bool has_targets() const;
+  // For each token of the same window: 1 where it is a target, else 0.
+  void read_targets(uint64_t offset, std::span<uint8_t> targets) const;
+  // Of the tokens of a source, how many are targets. Reads what its shards say of them.
+  uint64_t count_targets(const Source& source) const;
   // For each position of the same window, which document it is in, counted from 0 at the window's start: two positions
   // have the same number exactly when they are in the same document. All 0 where a file has no document boundaries.
   void read_document_numbers(uint64_t offset, std::span<int32_t> documents) const;
@@ -79,6 +86,10 @@ class TokenDataset {
 
   // The tokenizer that made the tokens, when the files say so (Causeway's own do).
   const std::optional<TokenizerIdentity>& tokenizer_identity() const { return tokenizer_identity_; }
+  // How the dataset came to say which tokens are targets, when it does; of several sources, the first one's.
+  const std::optional<TargetsRecord>& targets() const { return targets_; }
+  // Whether its documents are preference pairs: one that was chosen with its prompt, and the rejected one behind it.
+  bool holds_pairs() const { return holds_pairs_; }
   // What stands around each document, when the files say so; of several sources, the first one's.
   const std::optional<DocumentTokens>& documents() const { return documents_; }
   // Whether every shard tells where its documents start.
@@ -115,6 +126,8 @@ class TokenDataset {
   std::vector<std::string> left_out_;
   std::optional<TokenizerIdentity> tokenizer_identity_;
   std::optional<DocumentTokens> documents_;
+  std::optional<TargetsRecord> targets_;
+  bool holds_pairs_ = false;
 };
 
 // The tokenizer that the dataset at `path` says it was made with, from its description alone: of a prepared directory

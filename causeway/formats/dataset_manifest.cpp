@@ -14,6 +14,7 @@ using OrderedJson = nlohmann::ordered_json;  // for what is written: its look-up
 
 constexpr std::string_view kFormatName = "causeway-tokens";
 constexpr uint64_t kFormatVersion = 1;
+constexpr uint64_t kTargetsFormatVersion = 2;  // of datasets that say which tokens are targets
 
 constexpr const char* kPrepareHint = "Prepare the dataset again with \"causeway data prepare\".";
 
@@ -47,6 +48,15 @@ class Fields {
       refuse_manifest(fmt::format("\"{}\" of {} is not a whole number from 0 to {}", key, name_, most), where_);
     }
     return value.get<uint64_t>();
+  }
+
+  // False where it is not there.
+  bool flag(const char* key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) return false;
+    if (!found->is_boolean())
+      refuse_manifest(fmt::format("\"{}\" of {} is neither true nor false", key, name_), where_);
+    return found->get<bool>();
   }
 
   const Json& list(const char* key) const {
@@ -112,6 +122,36 @@ std::optional<DocumentTokens> documents_from_json(const Fields& parent, const Js
   return DocumentTokens{ids("before"), ids("after"), reads.get<bool>()};
 }
 
+OrderedJson targets_to_json(const TargetsRecord& targets) {
+  OrderedJson json = {{"rule", targets.rule}};
+  for (const TargetsRecord::Template& one : targets.templates)
+    json["templates"].push_back({{"name", one.name}, {"text", one.text}});
+  if (!targets.date.empty()) json["date"] = targets.date;
+  if (targets.max_length > 0) {
+    json["max_length"] = targets.max_length;
+    json["truncation"] = targets.truncation;
+  }
+  return json;
+}
+
+TargetsRecord targets_from_json(const Json& json, const std::string& where) {
+  const Fields fields(json, "\"targets\"", where);
+  TargetsRecord targets;
+  targets.rule = fields.text("rule");
+  if (json.contains("templates")) {
+    for (const Json& item : fields.list("templates")) {
+      const Fields one(item, "a template of \"targets\"", where);
+      targets.templates.push_back({one.text("name"), one.text("text")});
+    }
+  }
+  if (json.contains("date")) targets.date = fields.text("date");
+  if (json.contains("max_length")) {
+    targets.max_length = fields.count("max_length");
+    targets.truncation = fields.text("truncation");
+  }
+  return targets;
+}
+
 OrderedJson sources_to_json(const std::vector<SourceFile>& sources) {
   OrderedJson list = OrderedJson::array();
   for (const SourceFile& source : sources) {
@@ -135,15 +175,17 @@ std::vector<SourceFile> sources_from_json(const Json& list, const std::string& w
   return sources;
 }
 
-SplitEntry split_from_json(const std::string& name, const Json& json, const std::string& where) {
+SplitEntry split_from_json(const std::string& name, const Json& json, bool has_targets, const std::string& where) {
   const Fields fields(json, fmt::format("split \"{}\"", name), where);
   SplitEntry split;
   split.tokens = fields.count("tokens");
   split.documents = fields.count("documents");
+  if (has_targets) split.targets = fields.count("targets", split.tokens);
   uint64_t tokens = 0;
   for (const Json& item : fields.list("shards")) {
     const Fields shard(item, fmt::format("a shard of split \"{}\"", name), where);
-    ShardEntry entry{shard.text("file"), shard.count("tokens"), shard.text("hash")};
+    ShardEntry entry{shard.text("file"), shard.count("tokens"), shard.text("hash"),
+                     has_targets ? shard.text("targets_hash") : std::string()};
     if (entry.file.empty() || entry.file.find('/') != std::string::npos) {
       refuse_manifest(fmt::format("the shard \"{}\" is not a file name in the dataset's directory", entry.file), where);
     }
@@ -161,6 +203,7 @@ SplitEntry split_from_json(const std::string& name, const Json& json, const std:
 std::string print_shard_metadata(const ShardMetadata& metadata) {
   OrderedJson json = {{"tokenizer", tokenizer_to_json(metadata.tokenizer)}};
   add_documents(json, metadata.documents);
+  if (metadata.holds_pairs) json["pairs"] = true;
   json["sources"] = sources_to_json(metadata.sources);
   return dump(json, -1);
 }
@@ -170,20 +213,26 @@ ShardMetadata parse_shard_metadata(std::string_view text, const std::string& whe
   const Fields fields(json, "the shard's description", where);
   const TokenizerIdentity tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
   return {tokenizer, sources_from_json(fields.list("sources"), where),
-          documents_from_json(fields, json, tokenizer.vocabulary_size, where)};
+          documents_from_json(fields, json, tokenizer.vocabulary_size, where), fields.flag("pairs")};
 }
 
 std::string print_manifest(const DatasetManifest& manifest) {
-  OrderedJson json = {{"format", kFormatName}, {"version", kFormatVersion}};
+  OrderedJson json = {{"format", kFormatName}, {"version", manifest.targets ? kTargetsFormatVersion : kFormatVersion}};
   json["tokenizer"] = tokenizer_to_json(manifest.tokenizer);
   add_documents(json, manifest.documents);
+  if (manifest.targets) json["targets"] = targets_to_json(*manifest.targets);
+  if (manifest.holds_pairs) json["pairs"] = true;
   json["splits"] = OrderedJson::object();
   for (const auto& [name, split] : manifest.splits) {
     OrderedJson shards = OrderedJson::array();
     for (const ShardEntry& shard : split.shards) {
       shards.push_back({{"file", shard.file}, {"tokens", shard.tokens}, {"hash", shard.hash}});
+      if (manifest.targets) shards.back()["targets_hash"] = shard.targets_hash;
     }
-    json["splits"][name] = {{"tokens", split.tokens}, {"documents", split.documents}, {"shards", shards}};
+    OrderedJson entry = {{"tokens", split.tokens}, {"documents", split.documents}};
+    if (manifest.targets) entry["targets"] = split.targets;
+    entry["shards"] = std::move(shards);
+    json["splits"][name] = std::move(entry);
   }
   json["sources"] = sources_to_json(manifest.sources);
   return dump(json, 2) + "\n";
@@ -195,18 +244,24 @@ DatasetManifest parse_manifest(std::string_view text, const std::string& where) 
   if (fields.text("format") != kFormatName) {
     refuse_manifest(fmt::format("the format is \"{}\", not \"{}\"", fields.text("format"), kFormatName), where);
   }
-  if (const uint64_t version = fields.count("version"); version != kFormatVersion) {
+  const uint64_t version = fields.count("version");
+  const bool has_targets = version == kTargetsFormatVersion;
+  if (version != kFormatVersion && !has_targets) {
     throw Error(ErrorKind::kUnsupported,
-                fmt::format("the dataset has format version {}; this build reads {}", version, kFormatVersion), where,
-                "Read it with the version of Causeway that wrote it, or prepare it again.");
+                fmt::format("the dataset has format version {}; this build reads {} and {}", version, kFormatVersion,
+                            kTargetsFormatVersion),
+                where, "Read it with the version of Causeway that wrote it, or prepare it again.");
   }
   DatasetManifest manifest;
   manifest.tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
   manifest.documents = documents_from_json(fields, json, manifest.tokenizer.vocabulary_size, where);
+  if (has_targets) manifest.targets = targets_from_json(fields.at("targets"), where);
+  manifest.holds_pairs = fields.flag("pairs");
   manifest.sources = sources_from_json(fields.list("sources"), where);
   const Json& splits = fields.at("splits");
   if (!splits.is_object() || splits.empty()) refuse_manifest("\"splits\" names no split", where);
-  for (const auto& [name, split] : splits.items()) manifest.splits[name] = split_from_json(name, split, where);
+  for (const auto& [name, split] : splits.items())
+    manifest.splits[name] = split_from_json(name, split, has_targets, where);
   return manifest;
 }
 

@@ -43,18 +43,36 @@ struct ShardMetadata {
   // Not known of ids that somebody else's program made. Of text that was prepared before it was recorded, nothing
   // stands before each document.
   std::optional<DocumentTokens> documents = std::nullopt;
+  bool holds_pairs = false;  // as of a dataset
 };
 
 struct ShardEntry {
   std::string file;  // a name in the dataset's directory
   uint64_t tokens = 0;
-  std::string hash;  // of the tokens, as in the shard's header
+  std::string hash;               // of the tokens, as in the shard's header
+  std::string targets_hash = {};  // of which of them are targets, likewise; empty where all are
+};
+
+// How a dataset came to say which of its tokens are targets.
+struct TargetsRecord {
+  std::string rule;  // of the turns of a chat: "all", "last"
+  // The chat templates that conversations were rendered with; empty where none was rendered.
+  struct Template {
+    std::string name, text;
+    bool operator==(const Template&) const = default;
+  };
+  std::vector<Template> templates;
+  std::string date;         // that templates were told; empty where none asked for it
+  uint64_t max_length = 0;  // tokens that were kept of a sample; 0: all
+  std::string truncation;   // "left" or "right": the side that was cut; empty where none was
+  bool operator==(const TargetsRecord&) const = default;
 };
 
 struct SplitEntry {
   uint64_t tokens = 0;
   uint64_t documents = 0;
   std::vector<ShardEntry> shards;
+  uint64_t targets = 0;  // of the tokens, where the dataset says which are
 };
 
 struct DatasetManifest {
@@ -62,6 +80,9 @@ struct DatasetManifest {
   std::vector<SourceFile> sources;
   std::map<std::string, SplitEntry> splits;  // "train", "validation"
   std::optional<DocumentTokens> documents = std::nullopt;
+  std::optional<TargetsRecord> targets = std::nullopt;  // nothing where all tokens are
+  // Documents are preference pairs: the completion that was chosen with its prompt, then the rejected one.
+  bool holds_pairs = false;
 };
 
 constexpr std::string_view kManifestFileName = "dataset.json";

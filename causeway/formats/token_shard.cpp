@@ -21,9 +21,11 @@ static_assert(std::endian::native == std::endian::little, "token shards are read
 
 constexpr std::string_view kTokenShardMagic = "CAUSETOK";
 constexpr uint32_t kTokenShardVersion = 1;
+constexpr uint32_t kTargetsVersion = 2;  // of shards with targets
 constexpr size_t kTokenShardHeaderBytes = 128;
 constexpr size_t kHashedHeaderBytes = 80;
 constexpr uint64_t kContinuesFlag = 1;
+constexpr uint64_t kTargetsFlag = 2;
 
 constexpr int32_t kLlmCGpt2Magic = 20240520;
 constexpr int32_t kLlmCGpt2Version = 1;
@@ -44,7 +46,7 @@ struct Header {
   uint64_t documents;
   uint64_t metadata_bytes;
   uint64_t flags;
-  uint64_t unused_before_hashes[2];
+  uint64_t targets_hash[2];
   uint64_t tokens_hash[2];
   uint64_t description_hash[2];
   uint64_t unused_after_hashes[4];
@@ -151,21 +153,29 @@ void TokenShard::open_causeway(std::span<const std::byte> bytes) {
   }
   Header header;
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.version != kTokenShardVersion) {
+  if (header.version != kTokenShardVersion && header.version != kTargetsVersion) {
     throw Error(ErrorKind::kUnsupported,
-                fmt::format("the shard has format version {}; this build reads {}", header.version, kTokenShardVersion),
+                fmt::format("the shard has format version {}; this build reads {} and {}", header.version,
+                            kTokenShardVersion, kTargetsVersion),
                 path_.string(), "Read it with the version of Causeway that wrote it, or prepare the dataset again.");
   }
   if (header.token_bytes != 1 && header.token_bytes != 2 && header.token_bytes != 4) {
     refuse_token_shard(fmt::format("the shard claims {} bytes per token; 1, 2 and 4 are possible", header.token_bytes),
                        path_);
   }
+  const bool has_targets = (header.flags & kTargetsFlag) != 0;
+  if (has_targets != (header.version == kTargetsVersion))
+    refuse_token_shard(fmt::format("the shard has format version {} and flags {}, which contradict each other",
+                                   header.version, header.flags),
+                       path_);
   const uint64_t size = file_.size();
+  const auto documents_begin = [&] {
+    return kTokenShardHeaderBytes + round_up_to_8(header.tokens * header.token_bytes) +
+           (has_targets ? round_up_to_8(header.tokens) : 0);
+  };
   if (header.tokens > size / header.token_bytes || header.documents > size / sizeof(uint64_t) ||
       header.metadata_bytes > size ||
-      kTokenShardHeaderBytes + round_up_to_8(header.tokens * header.token_bytes) + header.documents * sizeof(uint64_t) +
-              header.metadata_bytes !=
-          size) {
+      documents_begin() + header.documents * sizeof(uint64_t) + header.metadata_bytes != size) {
     refuse_token_shard(
         fmt::format("the shard's size of {} bytes is not what its header claims ({} tokens, {} documents, {} bytes of "
                     "metadata)",
@@ -173,7 +183,7 @@ void TokenShard::open_causeway(std::span<const std::byte> bytes) {
         path_);
   }
   if (header.tokens == 0) refuse_token_shard("the shard holds no tokens", path_);
-  const uint64_t documents_offset = kTokenShardHeaderBytes + round_up_to_8(header.tokens * header.token_bytes);
+  const uint64_t documents_offset = documents_begin();
   std::vector<std::byte> rest(size - documents_offset);
   file_.read_at(documents_offset, rest);
   const Hash128 description = hash_description(bytes.first(kTokenShardHeaderBytes), rest);
@@ -181,6 +191,8 @@ void TokenShard::open_causeway(std::span<const std::byte> bytes) {
     refuse_token_shard("the shard's header, document table or metadata is damaged: the hash does not match", path_);
   }
   tokens_offset_ = kTokenShardHeaderBytes;
+  if (has_targets) targets_offset_ = documents_offset - round_up_to_8(header.tokens);
+  stored_targets_hash_ = {header.targets_hash[0], header.targets_hash[1]};
   token_count_ = header.tokens;
   token_bytes_ = static_cast<int>(header.token_bytes);
   stored_hash_ = {header.tokens_hash[0], header.tokens_hash[1]};
@@ -361,6 +373,20 @@ int32_t TokenShard::token(uint64_t position) const {
   return id;
 }
 
+void TokenShard::read_targets(uint64_t position, std::span<uint8_t> targets) const {
+  CAUSEWAY_CHECK(position <= token_count_ && targets.size() <= token_count_ - position);
+  if (!has_targets()) {
+    std::ranges::fill(targets, uint8_t{1});
+    return;
+  }
+  file_.read_at(targets_offset_ + position, std::as_writable_bytes(targets));
+  const auto other = std::ranges::find_if(targets, [](uint8_t value) { return value > 1; });
+  if (other == targets.end()) return;
+  refuse_token_shard(fmt::format("the shard says {} of whether token {} is a target; 0 and 1 are possible", *other,
+                                 position + static_cast<uint64_t>(other - targets.begin())),
+                     path_);
+}
+
 bool TokenShard::starts_document(uint64_t position, int32_t last_token_before) const {
   int32_t starts = 0;
   read_document_starts(position, last_token_before, {&starts, 1});
@@ -419,8 +445,8 @@ uint64_t TokenShard::document_count() const {
 }
 
 Hash128 TokenShard::hash_tokens() const {
-  ContentHasher hasher;
   if (format_ == ShardFormat::kMds) {
+    ContentHasher hasher;
     std::vector<int32_t> ids(kTokensAtOnce);
     for (uint64_t position = 0; position < token_count_; position += ids.size()) {
       ids.resize(std::min<uint64_t>(ids.size(), token_count_ - position));
@@ -429,14 +455,18 @@ Hash128 TokenShard::hash_tokens() const {
     }
     return hasher.hash();
   }
+  return hash_section(tokens_offset_, token_count_ * static_cast<uint64_t>(token_bytes_));
+}
+
+Hash128 TokenShard::hash_section(uint64_t offset, uint64_t bytes) const {
+  ContentHasher hasher;
   std::vector<std::byte> buffer(size_t{1} << 20);
-  uint64_t left = token_count_ * static_cast<uint64_t>(token_bytes_);
-  for (uint64_t offset = tokens_offset_; left > 0;) {
-    const size_t count = std::min<uint64_t>(left, buffer.size());
+  while (bytes > 0) {
+    const size_t count = std::min<uint64_t>(bytes, buffer.size());
     file_.read_at(offset, std::span(buffer).first(count));
     hasher.add(std::span(buffer).first(count));
     offset += count;
-    left -= count;
+    bytes -= count;
   }
   return hasher.hash();
 }
@@ -458,18 +488,23 @@ void TokenShard::verify() const {
   if (hash_tokens() != stored_hash_) {
     refuse_token_shard("the shard's tokens are damaged: their hash is not the one in the header", path_);
   }
+  if (has_targets() && hash_section(targets_offset_, token_count_) != stored_targets_hash_) {
+    refuse_token_shard("what the shard says of targets is damaged: its hash is not the one in the header", path_);
+  }
 }
 
 int TokenShardBuilder::token_bytes_for(int64_t vocabulary_size) {
   return vocabulary_size <= 1 << 8 ? 1 : vocabulary_size <= 1 << 16 ? 2 : 4;
 }
 
-TokenShardBuilder::TokenShardBuilder(int token_bytes, bool continues)
-    : token_bytes_(token_bytes), continues_(continues), bytes_(kTokenShardHeaderBytes) {}
+TokenShardBuilder::TokenShardBuilder(int token_bytes, bool continues, bool has_targets)
+    : token_bytes_(token_bytes), continues_(continues), has_targets_(has_targets), bytes_(kTokenShardHeaderBytes) {}
 
 void TokenShardBuilder::start_document() { document_starts_.push_back(token_count_); }
 
-void TokenShardBuilder::append(std::span<const int32_t> ids) {
+void TokenShardBuilder::append(std::span<const int32_t> ids, std::span<const uint8_t> targets) {
+  CAUSEWAY_CHECK(targets.size() == (has_targets_ ? ids.size() : 0));
+  targets_.insert(targets_.end(), targets.begin(), targets.end());
   const size_t before = bytes_.size();
   bytes_.resize(before + ids.size() * static_cast<size_t>(token_bytes_));
   std::byte* const target = bytes_.data() + before;
@@ -479,10 +514,17 @@ void TokenShardBuilder::append(std::span<const int32_t> ids) {
   token_count_ += ids.size();
 }
 
-Hash128 TokenShardBuilder::write(const std::filesystem::path& path, const ShardMetadata& metadata) {
+TokenShardBuilder::Written TokenShardBuilder::write(const std::filesystem::path& path, const ShardMetadata& metadata) {
   CAUSEWAY_CHECK(token_count_ > 0);
   const Hash128 tokens_hash = hash_bytes(std::span(bytes_).subspan(kTokenShardHeaderBytes));
   bytes_.resize(round_up_to_8(bytes_.size()));
+  Written written{tokens_hash, {}};
+  if (has_targets_) {
+    const std::span<const std::byte> targets = std::as_bytes(std::span(targets_));
+    written.targets = hash_bytes(targets);
+    bytes_.insert(bytes_.end(), targets.begin(), targets.end());
+    bytes_.resize(round_up_to_8(bytes_.size()));
+  }
   const size_t documents_offset = bytes_.size();
   const std::string text = print_shard_metadata(metadata);
   const std::span<const std::byte> starts = std::as_bytes(std::span(document_starts_));
@@ -491,12 +533,14 @@ Hash128 TokenShardBuilder::write(const std::filesystem::path& path, const ShardM
   bytes_.insert(bytes_.end(), description.begin(), description.end());
   Header header{};
   std::memcpy(header.magic, kTokenShardMagic.data(), kTokenShardMagic.size());
-  header.version = kTokenShardVersion;
+  header.version = has_targets_ ? kTargetsVersion : kTokenShardVersion;
   header.token_bytes = static_cast<uint32_t>(token_bytes_);
   header.tokens = token_count_;
   header.documents = document_starts_.size();
   header.metadata_bytes = text.size();
-  header.flags = continues_ ? kContinuesFlag : 0;
+  header.flags = (continues_ ? kContinuesFlag : 0) | (has_targets_ ? kTargetsFlag : 0);
+  header.targets_hash[0] = written.targets.high;
+  header.targets_hash[1] = written.targets.low;
   header.tokens_hash[0] = tokens_hash.high;
   header.tokens_hash[1] = tokens_hash.low;
   const Hash128 described =
@@ -505,7 +549,7 @@ Hash128 TokenShardBuilder::write(const std::filesystem::path& path, const ShardM
   header.description_hash[1] = described.low;
   std::memcpy(bytes_.data(), &header, sizeof header);
   write_file_atomically(path, bytes_);
-  return tokens_hash;
+  return written;
 }
 
 }  // namespace causeway::formats

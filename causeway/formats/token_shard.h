@@ -2,17 +2,20 @@
 //
 // Causeway's own (.tokens), little-endian throughout:
 //   offset  0  char[8]  "CAUSETOK"
-//           8  u32      version, 1
+//           8  u32      version: 1, or 2 with targets
 //          12  u32      bytes per token: 1, 2 or 4 (unsigned)
 //          16  u64      tokens
 //          24  u64      documents that start in this shard
 //          32  u64      bytes of metadata
-//          40  u64      flags; bit 0: the first tokens continue the previous shard's last document
-//          48  u64[2]   zero
+//          40  u64      flags; bit 0: the first tokens continue the previous shard's last document; bit 1: the shard says
+//                       of each token whether it is a target
+//          48  u64[2]   hash of the target section (XXH3-128, high half first); zero without one
 //          64  u64[2]   hash of the token section (XXH3-128, high half first)
 //          80  u64[2]   hash of bytes 0..79 of this header, the document section and the metadata, concatenated
 //          96  u64[4]   zero
 //         128  tokens, then zeros up to a multiple of 8
+//              with targets: u8 for each token, 1 where it is a target of training and 0 where it is only read, then
+//              zeros up to a multiple of 8; without them all tokens are targets
 //              u64 for each document: the index in this shard of its first token, increasing
 //              metadata, JSON (dataset_manifest.h)
 // llm.c (.bin, karpathy/llm.c, dev/data/data_common.py): 256 i32 {20240520, 1, tokens} then u16 (GPT-2), or
@@ -73,6 +76,12 @@ class TokenShard {
   void read(uint64_t position, std::span<int32_t> ids) const;
   int32_t token(uint64_t position) const;
 
+  // Whether the shard says which of its tokens are targets; otherwise all are.
+  bool has_targets() const { return targets_offset_ > 0; }
+  // For each token of [position, position + targets.size()): 1 where it is a target, else 0. Throws Error(kCorrupt)
+  // naming the token where the shard says something else.
+  void read_targets(uint64_t position, std::span<uint8_t> targets) const;
+
   // Whether a document starts at `position`. For a nanoGPT shard's position 0 that depends on the shard before it:
   // `last_token_before`, or -1 where there is none.
   bool starts_document(uint64_t position, int32_t last_token_before) const;
@@ -92,6 +101,8 @@ class TokenShard {
   // of the shard. verify() throws Error(kCorrupt) when they differ, or when a hash of the index is not the shard's.
   Hash128 hash_tokens() const;
   Hash128 stored_hash() const { return stored_hash_; }
+  // Of the target section, as the header says; zero without one. verify() checks it too.
+  Hash128 stored_targets_hash() const { return stored_targets_hash_; }
   // MDS: whether the index has a hash of the file that verify() computes.
   bool has_checked_hashes() const;
   void verify() const;
@@ -102,6 +113,7 @@ class TokenShard {
   void open_llm_c(std::span<const std::byte> beginning);
   void open_headerless(int token_bytes);
   bool open_megatron();
+  Hash128 hash_section(uint64_t offset, uint64_t bytes) const;
   void read_mds_samples(const MdsShard& shard, const std::string& column, int token_bytes);
   void read_mds_tokens(uint64_t position, std::span<int32_t> ids) const;
   // Whether the starts of documents are in document_starts_.
@@ -112,12 +124,14 @@ class TokenShard {
   std::filesystem::path path_;
   PositionedFile file_;
   ShardFormat format_ = ShardFormat::kCauseway;
-  uint64_t tokens_offset_ = 0;  // in the file
+  uint64_t tokens_offset_ = 0;   // in the file
+  uint64_t targets_offset_ = 0;  // 0 without targets
   uint64_t token_count_ = 0;
   int token_bytes_ = 0;
   int32_t delimiter_ = -1;
   std::vector<uint64_t> document_starts_;
   Hash128 stored_hash_;
+  Hash128 stored_targets_hash_;
   ShardMetadata metadata_;
   // MDS: where in the file the ids of each document are, what they are, and the hashes of the file by its index.
   std::vector<uint64_t> document_offsets_;
@@ -131,24 +145,32 @@ class TokenShardBuilder {
   // The narrowest width that holds the ids of a vocabulary of this size: 1, 2 or 4 bytes.
   static int token_bytes_for(int64_t vocabulary_size);
 
-  // `continues`: the first tokens appended belong to the previous shard's last document.
-  TokenShardBuilder(int token_bytes, bool continues);
+  // `continues`: the first tokens appended belong to the previous shard's last document. `has_targets`: the shard says
+  // of each token whether it is a target.
+  TokenShardBuilder(int token_bytes, bool continues, bool has_targets = false);
 
   // A document starts with the next token appended.
   void start_document();
-  // Ids must fit the width.
-  void append(std::span<const int32_t> ids);
+  // Ids must fit the width. `targets`: for each of them 1 where it is a target, else 0; empty where the shard does not
+  // say.
+  void append(std::span<const int32_t> ids, std::span<const uint8_t> targets = {});
   uint64_t token_count() const { return token_count_; }
   uint64_t document_count() const { return document_starts_.size(); }
 
-  // Writes the shard, whole or not at all, and returns the hash of its tokens. Call once; at least one token.
-  Hash128 write(const std::filesystem::path& path, const ShardMetadata& metadata);
+  struct Written {
+    Hash128 tokens;
+    Hash128 targets;  // zero without them
+  };
+  // Writes the shard, whole or not at all, and returns the hashes of its sections. Call once; at least one token.
+  Written write(const std::filesystem::path& path, const ShardMetadata& metadata);
 
  private:
   int token_bytes_;
   bool continues_;
+  bool has_targets_;
   uint64_t token_count_ = 0;
   std::vector<std::byte> bytes_;
+  std::vector<uint8_t> targets_;
   std::vector<uint64_t> document_starts_;
 };
 

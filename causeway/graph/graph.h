@@ -37,8 +37,9 @@
 //   attention*     see AttentionSpec
 //   user_kernel    any inputs; what graph/user_kernel.h says
 //   linear_cross_entropy   inputs x [N, C], weight [V, C], targets [N] (i32 or i64; negative = ignored), token
-//                  weights f32 [N]. outputs: loss f32 [] = sum_i weight_i * -log softmax(x_i . W^T)[target_i], and the
-//                  gradients of that loss: dx [N, C] (dtype of x) and dW [V, C] f32. Unused outputs cost nothing.
+//                  weights f32 [N]. outputs: loss f32 [] = sum_i weight_i * -log softmax(x_i . W^T)[target_i], the
+//                  gradients of that loss, dx [N, C] (dtype of x) and dW [V, C] f32, and the loss's terms f32 [N] (of
+//                  ignored targets 0). Unused outputs cost nothing.
 //
 // Collectives are what one rank does of something that all ranks of `group` (axes of the mesh: sharding.h) do, in the
 // same order; `count` is their number n, x f32 or bf16:

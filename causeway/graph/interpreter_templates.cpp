@@ -278,10 +278,11 @@ void evaluate_cross_entropy(const NodeEvaluation& evaluation) {
   const HostTensor &x = evaluation.input(0), &weight = evaluation.input(1), &targets = evaluation.input(2);
   const int64_t tokens = x.shape[0], channels = x.shape[1], vocabulary = weight.shape[0];
   double& loss = evaluation.output(0).values[0];
-  HostTensor &dx = evaluation.output(1), &dw = evaluation.output(2);
+  HostTensor &dx = evaluation.output(1), &dw = evaluation.output(2), &terms = evaluation.output(3);
   loss = 0;
   std::fill(dx.values.begin(), dx.values.end(), 0);
   std::fill(dw.values.begin(), dw.values.end(), 0);
+  std::fill(terms.values.begin(), terms.values.end(), 0);
   std::vector<double> logits(static_cast<size_t>(vocabulary));
   const double cap = evaluation.node.attributes.value;  // 0: none
   for (int64_t i = 0; i < tokens; ++i) {
@@ -303,7 +304,9 @@ void evaluate_cross_entropy(const NodeEvaluation& evaluation) {
     double total = 0;
     for (const double logit : logits) total += std::exp(logit - largest);
     const double token_weight = evaluation.input(3).values[static_cast<size_t>(i)];
-    loss += token_weight * (largest + std::log(total) - logits[static_cast<size_t>(target)]);
+    const double term = token_weight * (largest + std::log(total) - logits[static_cast<size_t>(target)]);
+    terms.values[static_cast<size_t>(i)] = term;
+    loss += term;
     for (int64_t v = 0; v < vocabulary; ++v) {
       const double logit = logits[static_cast<size_t>(v)];
       const double probability = std::exp(logit - largest) / total;

@@ -1,7 +1,9 @@
 #include "causeway/model/adapter.h"
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -58,6 +60,35 @@ Tensor merged_weight(const Matrix& matrix, const AdapterConfig& config) {
   if (!matrix.magnitude.defined()) return whole;
   const Tensor factor = matrix.magnitude / lengths_of_rows(whole, matrix.input_first);
   return whole * (matrix.input_first ? factor : unsqueeze(factor, 1));
+}
+
+std::string describe_adapters(const LanguageModel& model) {
+  const AdapterConfig& config = model.adapter();
+  if (!config.is_used()) return {};
+  const auto count = std::ranges::count_if(model.matrices(), &Matrix::has_adapter);
+  int64_t elements = 0;
+  for (const Parameter& parameter : model.parameters())
+    if (parameter.is_adapter) elements += element_count(parameter.tensor.shape()).constant();
+  return fmt::format("{} of rank {} on {} matrices, {} parameters", config.kind, config.rank, count, elements);
+}
+
+void merge_adapters(const LanguageModel& adapted, LanguageModel& model) {
+  std::vector<std::byte> bytes;
+  for (const Parameter& parameter : model.parameters()) {
+    const auto matrix = std::ranges::find_if(adapted.matrices(), [&](const Matrix& one) {
+      return one.has_adapter() && one.name + ".weight" == parameter.name;
+    });
+    Tensor target = parameter.tensor, source = adapted.parameter(parameter.name).tensor;
+    if (matrix != adapted.matrices().end()) {
+      Step step([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
+        return {merged_weight(*matrix, adapted.adapter())};
+      });
+      source = step({}).front();
+    }
+    bytes.resize(static_cast<size_t>(source.local_bytes()));
+    source.read_bytes(bytes);
+    target.write_bytes(bytes);
+  }
 }
 
 void initialize_adapters(LanguageModel& model, uint64_t seed) {

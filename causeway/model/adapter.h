@@ -64,6 +64,12 @@ Tensor row_lengths(const Matrix& matrix, const AdapterConfig& config);
 // f32, as the weight lies: what weight and adapter are together, as one matrix.
 Tensor merged_weight(const Matrix& matrix, const AdapterConfig& config);
 
+// "lora of rank 16 on 224 matrices, 41943040 parameters", of the layers that are here; empty where there are none.
+std::string describe_adapters(const LanguageModel& model);
+
+// Overwrites a model's parameters by what those of `adapted`, a whole model in f32, and their adapters are together.
+void merge_adapters(const LanguageModel& adapted, LanguageModel& model);
+
 // Gives adapters their first values, which change nothing of what the model computes: A uniform within 1 / sqrt(in), B
 // zero, and the magnitudes of DoRA the lengths of the weights' rows, which are read. A pure function of the seed and
 // the matrix' name, the same on every device and mesh.

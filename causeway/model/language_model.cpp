@@ -180,7 +180,8 @@ Tensor LanguageModel::multiply(const Tensor& x, const Matrix& matrix, const Forw
   if (!matrix.has_adapter()) return product;
   const bool drops = adapter_.dropout > 0 && inputs.dropout_key.defined();
   const Tensor given = drops ? dropout(x, adapter_.dropout, inputs.dropout_key) : x;
-  const Tensor added = linear(linear(given, matrix.a), matrix.b) * adapter_.scale();
+  // The scale is that of the smaller product.
+  const Tensor added = linear(linear(given, matrix.a) * adapter_.scale(), matrix.b);
   if (!matrix.magnitude.defined()) return product + added;
   // The length counts as a constant (section 4.3 of the paper).
   const Tensor factor = matrix.magnitude / stop_gradient(row_lengths(matrix, adapter_));
@@ -277,6 +278,14 @@ Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, c
   const Tensor stream = last_stream(inputs);
   return sum_over_stages(stream.defined() ? loss_of_stream(stream, targets, token_weights)
                                           : constant_tensor(DType::kF32, {}, 0));
+}
+
+Tensor LanguageModel::token_losses(const ForwardInputs& inputs, const Tensor& targets) const {
+  CAUSEWAY_CHECK(part_.is_whole());
+  const Tensor stream = last_stream(inputs);
+  const Scope scope("head");
+  return linear_cross_entropy(last_norm(stream), output_weight(), targets,
+                              {.reduction = Reduction::kNone, .softcap = logit_softcap()});
 }
 
 Tensor LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const {

@@ -139,6 +139,10 @@ class LanguageModel {
   // [B, T]. Never holds all logits. The same on every rank.
   Tensor loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const;
 
+  // -log p(target_i) of each, f32 [B, T], 0 where a target is ignored. The gradient of each is its own, and computes
+  // the logits again. Of a whole model.
+  Tensor token_losses(const ForwardInputs& inputs, const Tensor& targets) const;
+
   // One piece of it that is here. The residual stream [B, T, width] before it (before the first piece: undefined) gives
   // that after it.
   Tensor run_piece(int64_t piece, const Tensor& stream, const ForwardInputs& given) const;

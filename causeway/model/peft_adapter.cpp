@@ -38,8 +38,8 @@ const std::set<std::string> kWithoutEffect = {"auto_mapping",
                                               "target_modules",
                                               "task_type"};
 
-[[noreturn]] void refuse_option(const std::filesystem::path& path, const std::string& key, const Json& value) {
-  throw Error(ErrorKind::kUnsupported, fmt::format("{} = {}", key, value.dump()), path.string(),
+[[noreturn]] void refuse_option(const std::string& key, const Json& value) {
+  throw Error(ErrorKind::kUnsupported, fmt::format("{} = {}", key, value.dump()), kPeftConfigName,
               "Adapters are read that are LoRA, rsLoRA or DoRA of one rank on matrices, and nothing else.");
 }
 
@@ -54,14 +54,14 @@ bool leaves_base_alone(const Json& start) {
 }
 
 template <class T>
-T entry_of(const Json& json, const std::filesystem::path& path, const char* key, T absent) {
+T entry_of(const Json& json, const char* key, T absent) {
   const auto found = json.find(key);
   if (found == json.end() || found->is_null()) return absent;
   try {
     return found->get<T>();
   } catch (const Json::exception&) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{} = {} is of another kind", key, found->dump()),
-                path.string(), "Fetch the adapter again.");
+                kPeftConfigName, "Fetch the adapter again.");
   }
 }
 
@@ -110,6 +110,47 @@ std::set<std::string> peft_targets(const LanguageModel& model) {
 
 }  // namespace
 
+AdapterConfig from_peft(const Json& json) {
+  if (!json.is_object())
+    throw Error(ErrorKind::kInvalidArgument, "is no object", kPeftConfigName, "Fetch the adapter again.");
+  const auto kind = entry_of<std::string>(json, "peft_type", "");
+  if (kind != "LORA") refuse_option("peft_type", kind);
+  AdapterConfig adapter;
+  adapter.rank = entry_of<int64_t>(json, "r", 8);
+  adapter.alpha = entry_of<double>(json, "lora_alpha", 8);
+  adapter.dropout = entry_of<double>(json, "lora_dropout", 0);
+  const bool is_dora = entry_of<bool>(json, "use_dora", false), is_rslora = entry_of<bool>(json, "use_rslora", false);
+  if (is_dora && is_rslora) refuse_option("use_dora with use_rslora", true);
+  adapter.kind = is_dora ? AdapterKind::kDora : is_rslora ? AdapterKind::kRslora : AdapterKind::kLora;
+  if (entry_of<std::string>(json, "bias", "none") != "none") refuse_option("bias", json["bias"]);
+  if (adapter.rank < 1 || adapter.rank > (1 << 16)) refuse_option("r", adapter.rank);
+  if (!(adapter.alpha > 0)) refuse_option("lora_alpha", adapter.alpha);
+  if (!(adapter.dropout >= 0 && adapter.dropout < 1)) refuse_option("lora_dropout", adapter.dropout);
+  for (const auto& [key, value] : json.items()) {
+    const bool is_read = key == "peft_type" || key == "r" || key == "lora_alpha" || key == "lora_dropout" ||
+                         key == "use_dora" || key == "use_rslora" || key == "bias";
+    if (is_read || kWithoutEffect.contains(key) || says_nothing(value)) continue;
+    if (key == "init_lora_weights" && leaves_base_alone(value)) continue;
+    refuse_option(key, value);
+  }
+  return adapter;
+}
+
+Json to_peft(const AdapterConfig& adapter) {
+  Json alpha = adapter.alpha;
+  if (adapter.alpha == std::trunc(adapter.alpha) && adapter.alpha < 1e15) alpha = static_cast<int64_t>(adapter.alpha);
+  return {{"peft_type", "LORA"},
+          {"task_type", "CAUSAL_LM"},
+          {"r", adapter.rank},
+          {"lora_alpha", alpha},
+          {"lora_dropout", adapter.dropout},
+          {"bias", "none"},
+          {"use_rslora", adapter.kind == AdapterKind::kRslora},
+          {"use_dora", adapter.kind == AdapterKind::kDora},
+          {"init_lora_weights", true},
+          {"inference_mode", true}};
+}
+
 PeftAdapter read_peft_config(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / kPeftConfigName;
   std::error_code code;
@@ -118,31 +159,17 @@ PeftAdapter read_peft_config(const std::filesystem::path& directory) {
                 "Give a directory that PEFT saved, or one that causeway export wrote of a run with adapters.");
   const Json json = read_json_file(
       path, {.name = "the configuration", .hint = "Fetch the adapter again.", .kind = ErrorKind::kInvalidArgument});
-  const auto kind = entry_of<std::string>(json, path, "peft_type", "");
-  if (kind != "LORA") refuse_option(path, "peft_type", kind);
-  PeftAdapter found;
-  found.adapter.rank = entry_of<int64_t>(json, path, "r", 8);
-  found.adapter.alpha = entry_of<double>(json, path, "lora_alpha", 8);
-  found.adapter.dropout = entry_of<double>(json, path, "lora_dropout", 0);
-  const bool is_dora = entry_of<bool>(json, path, "use_dora", false),
-             is_rslora = entry_of<bool>(json, path, "use_rslora", false);
-  if (is_dora && is_rslora) refuse_option(path, "use_dora with use_rslora", true);
-  found.adapter.kind = is_dora ? AdapterKind::kDora : is_rslora ? AdapterKind::kRslora : AdapterKind::kLora;
-  if (entry_of<std::string>(json, path, "bias", "none") != "none") refuse_option(path, "bias", json["bias"]);
-  for (const auto& [key, value] : json.items()) {
-    const bool is_read = key == "peft_type" || key == "r" || key == "lora_alpha" || key == "lora_dropout" ||
-                         key == "use_dora" || key == "use_rslora" || key == "bias";
-    if (is_read || kWithoutEffect.contains(key) || says_nothing(value)) continue;
-    if (key == "init_lora_weights" && leaves_base_alone(value)) continue;
-    refuse_option(path, key, value);
+  try {
+    PeftAdapter found{from_peft(json), entry_of<std::string>(json, "base_model_name_or_path", ""), {}};
+    const SafetensorsFile file(directory / kPeftWeightsName);
+    found.adapter.targets = targets_in(json, matrices_in(file));
+    const auto identity = file.header().metadata.find(kBaseIdentity);
+    if (identity != file.header().metadata.end()) found.base_identity = identity->second;
+    return found;
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.message(), error.where() == kPeftConfigName ? path.string() : error.where(),
+                error.hint());
   }
-  if (found.adapter.rank < 1) refuse_option(path, "r", found.adapter.rank);
-  found.base = entry_of<std::string>(json, path, "base_model_name_or_path", "");
-  const SafetensorsFile file(directory / kPeftWeightsName);
-  found.adapter.targets = targets_in(json, matrices_in(file));
-  const auto identity = file.header().metadata.find(kBaseIdentity);
-  if (identity != file.header().metadata.end()) found.base_identity = identity->second;
-  return found;
 }
 
 void load_peft_weights(LanguageModel& model, const std::filesystem::path& directory) {
@@ -189,22 +216,10 @@ void save_peft_adapter(const LanguageModel& model, const std::filesystem::path& 
     writer.write(spec.name, 0, bytes);
   }
   writer.finish();
-  const AdapterConfig& adapter = model.adapter();
-  Json alpha = adapter.alpha;
-  if (adapter.alpha == std::trunc(adapter.alpha)) alpha = static_cast<int64_t>(adapter.alpha);
-  const Json json = {{"peft_type", "LORA"},
-                     {"task_type", "CAUSAL_LM"},
-                     {"base_model_name_or_path", base},
-                     {"r", adapter.rank},
-                     {"lora_alpha", alpha},
-                     {"lora_dropout", adapter.dropout},
-                     {"target_modules", peft_targets(model)},
-                     {"bias", "none"},
-                     {"fan_in_fan_out", input_first},
-                     {"use_rslora", adapter.kind == AdapterKind::kRslora},
-                     {"use_dora", adapter.kind == AdapterKind::kDora},
-                     {"init_lora_weights", true},
-                     {"inference_mode", true}};
+  Json json = to_peft(model.adapter());
+  json["base_model_name_or_path"] = base;
+  json["fan_in_fan_out"] = input_first;
+  json["target_modules"] = peft_targets(model);
   write_file_atomically(directory / kPeftConfigName, json.dump(2) + "\n");
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct PeftAdapter {
   // What the base was, where this program wrote the file (base_identity()); empty otherwise.
   std::string base_identity;
 };
+
+// adapter_config.json, without which matrices have an adapter: of one that PEFT saved, and back. Reading throws
+// Error(kUnsupported) naming an option that would change what is computed and is not implemented.
+AdapterConfig from_peft(const nlohmann::json& json);
+nlohmann::json to_peft(const AdapterConfig& adapter);
 
 // Reads the configuration and the names of the weights. Throws Error(kNotFound) where the directory holds no adapter,
 // and Error(kUnsupported) naming an option that would change what is computed and is not implemented.

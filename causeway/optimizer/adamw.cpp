@@ -25,8 +25,10 @@ Optimizer adamw_optimizer() {
     const AdamWUpdate updated =
         adamw_update(of.parameter.tensor, of.gradient, kept_moment(first, Average::kOfValues),
                      kept_moment(second, Average::kOfSquares), of.learning_rate, of.step, options);
-    UpdatedParameter result{updated.parameter, keep_moment(updated.first_moment, first, Average::kOfValues)};
-    for (Tensor& one : keep_moment(updated.second_moment, second, Average::kOfSquares))
+    UpdatedParameter result{updated.parameter, keep_moment(updated.first_moment, first, Average::kOfValues,
+                                                           random_16_bits(of, config, Average::kOfValues))};
+    for (Tensor& one : keep_moment(updated.second_moment, second, Average::kOfSquares,
+                                   random_16_bits(of, config, Average::kOfSquares)))
       result.state.push_back(std::move(one));
     return result;
   };

@@ -30,6 +30,8 @@ struct OptimizerConfig {
   bool cautious_decay = false;  // no decay where it is against the step
   double gradient_clip = 1.0;   // 0: no clipping
   GradientClip gradient_clip_by = GradientClip::kNorm;
+  // Of an exponential average of the weights, which is then what is evaluated and saved; 0: no average.
+  double average_decay = 0;
   std::vector<ParameterGroup> groups = {};  // parameters of which something else holds
   // Of the keys that it adds, by name; what is not here has the key's default.
   std::map<std::string, OptimizerValue> own;

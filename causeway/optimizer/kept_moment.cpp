@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "causeway/graph/op.h"
 #include "causeway/tensor/ops.h"
 
 namespace causeway::optimizer {
@@ -11,23 +12,24 @@ namespace {
 
 constexpr const char* kMoments = "moments";
 constexpr const char* kMomentBlock = "moment_block";
+constexpr const char* kMomentRounding = "moment_rounding";
 constexpr int kDecades = 7;
-constexpr double kSmallestScale = 0x1p-126;  // of which the reciprocal is finite
+constexpr double kSmallestScale = 0x1p-126;  // below it what is kept is 0
 
-// One decade of the code, (10^(i-7), 10^(i-6)], in equal cells whose middles are the values: bytes (magnitudes of
-// signed ones) `cells` to 2 cells - 1.
-struct Decade {
-  double cells;
-  double low, high;
-  double value(double cell) const { return low + (high - low) * (cell + 0.5) / cells; }
-  double cells_per_unit() const { return cells / (high - low); }
-};
+// The code has kDecades decades, (10^(d-7), 10^(d-6)] of decade d, each in equal cells whose middles are the values:
+// 2^d cells of magnitudes that have a sign, twice as many of others. The bytes of a decade (magnitudes of signed ones)
+// follow its number of cells: n, ..., 2n - 1. So the decade is the byte's highest bit, and the cell what is below it.
+constexpr double kLowest = 0.1;  // of a decade whose highest is 1
+constexpr double kSpan = 1 - kLowest;
 
-// A bit more for magnitudes where there is no sign.
-Decade decade(int index, Average average) {
-  const double high = std::pow(10.0, index - kDecades + 1);
-  return {std::ldexp(1.0, index + (average == Average::kOfSquares ? 1 : 0)), high / 10, high};
+// The highest bit of the first decade's bytes.
+double first_bit(Average average) { return average == Average::kOfSquares ? 1 : 0; }
+// Halfway from the last value to 1.
+double least_of_one(Average average) {
+  return 1 - kSpan / 4 / std::ldexp(1.0, kDecades - 1 + static_cast<int>(first_bit(average)));
 }
+// 10^x.
+Tensor power_of_ten(const Tensor& x) { return exp2(x * std::log2(10.0)); }
 
 // The byte of 1, which stands for no value of a decade, and would be -0 of the signed ones.
 double code_of_one(Average average) { return average == Average::kOfSquares ? 1 : 128; }
@@ -41,19 +43,33 @@ Tensor in_blocks(const Tensor& x, const Tensor& scales) {
   return reshape(x, shape);
 }
 
+Tensor with_bits_of(const Tensor& x, DType dtype) {
+  Attributes attributes;
+  attributes.dtype = dtype;
+  return apply(Op::kBitcast, {x}, std::move(attributes));
+}
+
+// One of the two neighbours of x in bf16, as f32: the one farther from 0 by the share of the way to it.
+Tensor stochastic_to_bf16(const Tensor& x, const Tensor& random) {
+  constexpr int64_t kUpperBits = -0x10000;
+  return with_bits_of(bitwise_and(with_bits_of(x, DType::kI32) + random, kUpperBits), DType::kF32);
+}
+
 bool is_coded(const Parameter& parameter, const OptimizerConfig& config) { return moment_block(parameter, config) > 0; }
 
 }  // namespace
 
 std::vector<OptimizerKey> moment_keys() {
-  return {OptimizerKey::one_of(kMoments, {"f32", "bf16", "8bit"}, "what its averages are kept in"),
-          {kMomentBlock, int64_t{256}, "elements of a row that share a scale, at most, of averages in 8 bits",
-           [](const OptimizerValue& value) -> std::string {
-             const int64_t size = std::get<int64_t>(value);
-             return size >= kSmallestBlock && std::has_single_bit(static_cast<uint64_t>(size))
-                        ? ""
-                        : fmt::format("must be a power of two and at least {}", kSmallestBlock);
-           }}};
+  return {
+      OptimizerKey::one_of(kMoments, {"f32", "bf16", "8bit"}, "what its averages are kept in"),
+      {kMomentBlock, int64_t{256}, "elements of a row that share a scale, at most, of averages in 8 bits",
+       [](const OptimizerValue& value) -> std::string {
+         const int64_t size = std::get<int64_t>(value);
+         return size >= kSmallestBlock && std::has_single_bit(static_cast<uint64_t>(size))
+                    ? ""
+                    : fmt::format("must be a power of two and at least {}", kSmallestBlock);
+       }},
+      OptimizerKey::one_of(kMomentRounding, {"nearest", "stochastic"}, "how averages in bf16 or 8 bits are rounded")};
 }
 
 int64_t moment_block(const Parameter& parameter, const OptimizerConfig& config) {
@@ -84,45 +100,39 @@ Tensor decode_moment(const Tensor& codes, Average average) {
   const Tensor code = cast(codes, DType::kF32);
   const bool is_signed = average == Average::kOfValues;
   const Tensor negative = gt(code, 128.0);
-  const Tensor magnitude = is_signed ? where(negative, code - 128.0, code) : code;
-  // In each decade a line through the values of its cells.
-  Tensor slope = zeros_like(code), offset = zeros_like(code);
-  for (int i = 0; i < kDecades; ++i) {
-    const Decade of = decade(i, average);
-    const Tensor here = ge(magnitude, of.cells);
-    slope = where(here, 1 / of.cells_per_unit(), slope);
-    offset = where(here, of.value(-of.cells), offset);
-  }
-  Tensor value = magnitude * slope + offset;
+  // The middle of the cell, from where a decade of no cells would begin.
+  const Tensor middle = (is_signed ? where(negative, code - 128.0, code) : code) + 0.5;
+  const Tensor bit = floor(log2(middle));
+  const Tensor in_decade = middle * exp2(-bit) * kSpan - (kSpan - kLowest);
+  Tensor value = in_decade * power_of_ten(bit - (kDecades - 1 + first_bit(average)));
   if (is_signed) value = where(negative, -value, value);
-  return where(eq(code, code_of_one(average)), 1.0, value);
+  return where(eq(code, 0.0), 0.0, where(eq(code, code_of_one(average)), 1.0, value));
 }
 
-Tensor encode_moment(const Tensor& x, Average average) {
+Tensor encode_moment(const Tensor& x, Average average, const Tensor& random) {
   const bool is_signed = average == Average::kOfValues;
   const Tensor magnitude = is_signed ? abs(x) : x;
-  Tensor slope = zeros_like(x), offset = zeros_like(x), cells = zeros_like(x);
-  for (int i = 0; i < kDecades; ++i) {
-    const Decade of = decade(i, average);
-    // Halfway from the last value of the decade before. Of squares what is not 0 has a value that is not.
-    double from = 0;
-    if (i > 0) {
-      const Decade before = decade(i - 1, average);
-      from = (before.value(before.cells - 1) + of.value(0)) / 2;
-    } else if (is_signed) {
-      from = of.value(0) / 2;
-    }
-    const Tensor here = gt(magnitude, from);
-    slope = where(here, of.cells_per_unit(), slope);
-    offset = where(here, of.low * of.cells_per_unit(), offset);
-    cells = where(here, of.cells, cells);
+  const Tensor decade = clamp(floor(log2(magnitude) * std::log10(2.0) + kDecades), 0.0, kDecades - 1.0);
+  const Tensor cells = exp2(decade + first_bit(average));
+  // Cell k of the decade is from k to k + 1, and its value in the middle.
+  const Tensor place = (magnitude * power_of_ten(kDecades - 1.0 - decade) * (1 / kSpan) - kLowest / kSpan) * cells;
+  Tensor cell;
+  if (random.defined()) {
+    cell = floor(maximum(place + (cast(random, DType::kF32) * 0x1p-16 - (0.5 - 0x1p-17)), 0.0));
+    // Below the middle of the first decade's first cell there is 0 alone.
+    if (is_signed) cell = where(lt(magnitude, 0.275e-6), -1.0, cell);
+  } else {
+    // The last value of the decade before is at -0.1, so up to 0.2 it is the nearest.
+    cell = where(lt(place, 0.2), -1.0, floor(place));
   }
-  const Tensor cell = maximum(minimum(floor(magnitude * slope - offset), cells - 1.0), 0.0);
-  Tensor code = cells + cell;
-  const Decade last = decade(kDecades - 1, average);
-  const double to_one = (last.value(last.cells - 1) + 1) / 2;
-  if (is_signed) code = where(logical_and(lt(x, 0.0), gt(code, 0.0)), code + 128.0, code);
-  return cast(where(gt(x, to_one), code_of_one(average), code), DType::kU8);
+  Tensor code = cells + minimum(cell, cells - 1.0);
+  if (is_signed) {
+    code = where(logical_and(lt(x, 0.0), gt(code, 0.5)), code + 128.0, code);
+  } else {
+    // What is not 0 has a value that is not.
+    code = where(gt(x, 0.0), maximum(code, 2.0), 0.0);
+  }
+  return cast(where(gt(x, least_of_one(average)), code_of_one(average), code + 0.5), DType::kU8);
 }
 
 Tensor kept_moment(std::span<const Tensor> kept, Average average) {
@@ -132,13 +142,26 @@ Tensor kept_moment(std::span<const Tensor> kept, Average average) {
   return reshape(average == Average::kOfSquares ? value * value : value, codes.shape());
 }
 
-std::vector<Tensor> keep_moment(const Tensor& value, std::span<const Tensor> before, Average average) {
-  if (before.size() == 1) return {cast(value, before[0].dtype())};
+Tensor random_16_bits(const ParameterUpdate& of, const OptimizerConfig& config, Average average) {
+  const std::string& form = config.own_text(kMoments);
+  const bool rounds = form == "bf16" || (form == "8bit" && is_coded(of.parameter, config));
+  if (!rounds || config.own_text(kMomentRounding) == "nearest") return {};
+  const Tensor seed = full({Dim(1)}, of.seed, DType::kI64);
+  const Tensor key = cat({seed, reshape(cast(of.step, DType::kI64), {Dim(1)})}, 0);
+  const Tensor bits = random_bits(of.parameter.tensor.shape(), key, 0);
+  return bitwise_and(average == Average::kOfSquares ? bitwise_right_shift(bits, 16) : bits, 0xffff);
+}
+
+std::vector<Tensor> keep_moment(const Tensor& value, std::span<const Tensor> before, Average average,
+                                const Tensor& random) {
+  if (before.size() == 1)
+    return {cast(random.defined() ? stochastic_to_bf16(value, random) : value, before[0].dtype())};
   const Tensor &codes = before[0], &scales = before[1];
   const Tensor blocks = in_blocks(average == Average::kOfSquares ? sqrt(value) : value, scales);
   const Tensor scale = amax(abs(blocks), -1, true);
-  const Tensor share = blocks * where(gt(scale, kSmallestScale), 1.0 / scale, 0.0);
-  return {reshape(encode_moment(share, average), codes.shape()), squeeze(scale, -1)};
+  const Tensor share = blocks / clamp_min(scale, kSmallestScale);
+  const Tensor of_blocks = random.defined() ? in_blocks(random, scales) : random;
+  return {reshape(encode_moment(share, average, of_blocks), codes.shape()), squeeze(scale, -1)};
 }
 
 }  // namespace causeway::optimizer

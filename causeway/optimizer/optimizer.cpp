@@ -11,6 +11,7 @@
 #include "causeway/model/family.h"
 #include "causeway/optimizer/optimizers.h"
 #include "causeway/program/context.h"
+#include "causeway/tensor/ops.h"
 
 namespace causeway::optimizer {
 namespace {
@@ -48,6 +49,38 @@ std::vector<std::string> owners_of(std::string_view key) {
 
 void require(bool condition, const std::string& key, const std::string& what, const std::string& hint = {}) {
   if (!condition) throw Error(ErrorKind::kInvalidArgument, what, "optimizer." + key, hint);
+}
+
+// Of an average: what is trained. Both begin at the same weights.
+Tensor trained_weight(const ParameterUpdate& of) {
+  const Tensor& trained = of.state.back();
+  return where(broadcast_to(le(of.step, 1.0), trained.shape()), of.parameter.tensor, trained);
+}
+
+ParameterUpdate with_parameter(const ParameterUpdate& of, const Parameter& parameter) {
+  return {parameter, of.gradient, of.state, of.learning_rate, of.step, of.weight_decay, of.seed};
+}
+
+// The same update as it is without an average.
+ParameterUpdate without_average(const ParameterUpdate& of, const Parameter& trained) {
+  return {trained,         of.gradient, {of.state.begin(), of.state.end() - 1}, of.learning_rate, of.step,
+          of.weight_decay, of.seed};
+}
+
+// With the average in place of what is trained, which is kept beside it.
+UpdatedParameter averaged(const ParameterUpdate& of, UpdatedParameter updated, const OptimizerConfig& config) {
+  constexpr double kWarmUp = 9;
+  const Tensor decay = minimum(of.step / (of.step + kWarmUp), config.average_decay);
+  const Tensor& average = of.parameter.tensor;
+  updated.state.push_back(updated.parameter);
+  updated.parameter = average + (1.0 - decay) * (updated.parameter - average);
+  return updated;
+}
+
+// Chen et al., Cautious Weight Decay, 2025 (2510.12402).
+Tensor decayed_cautiously(const Tensor& before, const Tensor& after, const Tensor& share) {
+  const Tensor shrinks = ge(before * (before - after), 0.0);
+  return where(shrinks, after - before * share, after);
 }
 
 template <class T>
@@ -136,15 +169,43 @@ const OptimizerKey* Optimizer::find_key(std::string_view key) const {
 
 void Optimizer::update_each(const std::vector<ParameterUpdate>& parameters, const OptimizerConfig& config,
                             const Take& take) const {
-  if (update_all) return update_all(parameters, config, take);
-  for (size_t i = 0; i < parameters.size(); ++i) take(i, update(parameters[i], config));
+  std::vector<Parameter> trained;  // which updates refer to
+  std::vector<ParameterUpdate> updates;
+  trained.reserve(parameters.size());
+  for (const ParameterUpdate& of : parameters) {
+    Parameter& weight = trained.emplace_back(of.parameter);
+    if (config.average_decay > 0) weight.tensor = trained_weight(of);
+    ParameterUpdate& one =
+        updates.emplace_back(config.average_decay > 0 ? without_average(of, weight) : with_parameter(of, weight));
+    if (config.cautious_decay) one.weight_decay = 0;
+  }
+  const Take take_trained = [&](size_t i, UpdatedParameter updated) {
+    if (config.cautious_decay && parameters[i].weight_decay > 0)
+      updated.parameter = decayed_cautiously(trained[i].tensor, updated.parameter,
+                                             parameters[i].learning_rate * parameters[i].weight_decay);
+    take(i, config.average_decay > 0 ? averaged(parameters[i], std::move(updated), config) : std::move(updated));
+  };
+  if (update_all) return update_all(updates, config, take_trained);
+  for (size_t i = 0; i < updates.size(); ++i) take_trained(i, update(updates[i], config));
 }
 
 std::vector<OptimizerState> Optimizer::state_of(const Parameter& parameter, const OptimizerConfig& config) const {
   std::vector<OptimizerState> kept;
   for (const OptimizerState& one : state(config))
     if (!one.kept_for || one.kept_for(parameter)) kept.push_back(one);
+  if (config.average_decay > 0) kept.push_back({"trained"});
   return kept;
+}
+
+bool Optimizer::has_gradient_point(const OptimizerConfig& config) const {
+  return gradient_point || config.average_decay > 0;
+}
+
+Tensor Optimizer::gradient_point_of(const ParameterUpdate& of, const OptimizerConfig& config) const {
+  if (config.average_decay == 0) return gradient_point(of, config);
+  Parameter trained = of.parameter;
+  trained.tensor = trained_weight(of);
+  return gradient_point ? gradient_point(without_average(of, trained), config) : trained.tensor;
 }
 
 int64_t Optimizer::state_bytes(const Parameter& parameter, const OptimizerConfig& config) const {
@@ -157,6 +218,7 @@ int64_t Optimizer::least_state_bytes(int64_t elements, const OptimizerConfig& co
   int64_t bytes = 0;
   for (const OptimizerState& one : state(config))
     if (!one.kept_for && !one.block) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
+  if (config.average_decay > 0) bytes += elements * static_cast<int64_t>(sizeof(float));
   return bytes;
 }
 
@@ -239,6 +301,7 @@ OptimizerConfig OptimizerConfig::resolved() const {
           fmt::format("{} adds the decay to the direction of its step, and cannot leave it out", name),
           "Delete the key, or choose another optimizer with optimizer.name.");
   require(gradient_clip >= 0, "gradient_clip", "must not be negative");
+  require(average_decay >= 0 && average_decay < 1, "average_decay", "must be at least 0 and below 1");
   require(gradient_clip_by == GradientClip::kNorm || gradient_clip > 0, "gradient_clip_by",
           "has no effect without optimizer.gradient_clip", "Say with optimizer.gradient_clip what the bound is.");
   for (const auto& [key, value] : own) {

@@ -63,6 +63,7 @@ struct ParameterUpdate {
   Tensor learning_rate;       // f32 []: of this step
   Tensor step;                // f32 []: counts from 1
   double weight_decay = 0;    // 0 for a parameter that does not decay
+  int64_t seed = 0;           // of random numbers, below 2^53: the parameter's own, the same on every mesh
 };
 
 struct UpdatedParameter {
@@ -92,15 +93,21 @@ struct Optimizer {
   bool decouples_decay = true;
 
   const OptimizerKey* find_key(std::string_view key) const;
-  // update_all, or update of each.
+  // update_all, or update of each, with cautious decay.
   void update_each(const std::vector<ParameterUpdate>& parameters, const OptimizerConfig& config,
                    const Take& take) const;
+  // With OptimizerConfig::average_decay the parameter is the average, and what is trained is kept beside the rest: a
+  // step takes min(decay, step / (step + 9)) of the average before it.
+
   // What is kept of a parameter.
   std::vector<OptimizerState> state_of(const Parameter& parameter, const OptimizerConfig& config) const;
   // The bytes of that on this rank.
   int64_t state_bytes(const Parameter& parameter, const OptimizerConfig& config) const;
   // Of what is kept of each element of all parameters, by the number of elements alone.
   int64_t least_state_bytes(int64_t elements, const OptimizerConfig& config) const;
+  // Whether gradients are not taken at the parameter, and where they are then.
+  bool has_gradient_point(const OptimizerConfig& config) const;
+  Tensor gradient_point_of(const ParameterUpdate& of, const OptimizerConfig& config) const;
 };
 
 // Throws Error(kInvalidArgument) with the nearest name, at "optimizer.name".

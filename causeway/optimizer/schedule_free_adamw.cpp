@@ -39,7 +39,8 @@ UpdatedParameter schedule_free_update(const ParameterUpdate& of, const Optimizer
   const Tensor share = where(gt(sum_of_weights, 0.0), weight / sum_of_weights, 0.0);
   const Tensor& average = of.parameter.tensor;
   UpdatedParameter updated{average + share * (base - average), {base, largest, sum_of_weights}};
-  for (Tensor& one : keep_moment(second, kept, Average::kOfSquares)) updated.state.push_back(std::move(one));
+  for (Tensor& one : keep_moment(second, kept, Average::kOfSquares, random_16_bits(of, config, Average::kOfSquares)))
+    updated.state.push_back(std::move(one));
   return updated;
 }
 
@@ -68,6 +69,7 @@ Optimizer schedule_free_adamw_optimizer() {
     return kept;
   };
   optimizer.decouples_decay = false;
+  optimizer.decouples_decay = false;  // it is part of the direction, at the point of gradients
   optimizer.gradient_point = gradient_point_of;
   optimizer.update = schedule_free_update;
   return optimizer;

@@ -52,7 +52,8 @@ class FlopCounter {
       case Op::kLinearCrossEntropy: {
         const double gemm =
             2 * size(element_count(graph_.shape(node.inputs[0]))) * size(graph_.shape(node.inputs[1])[0]);
-        add(node, node.backward, gemm);
+        // What only gradients are taken of has its logits computed again.
+        if (uses[0] > 0 || uses[3] > 0) add(node, node.backward, gemm);
         add(node, true, gemm * ((uses[1] > 0 ? 1 : 0) + (uses[2] > 0 ? 1 : 0)));
         break;
       }

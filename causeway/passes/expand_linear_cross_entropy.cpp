@@ -12,13 +12,14 @@ namespace causeway::passes {
 namespace {
 
 struct Needs {
-  bool loss = false, dx = false, dweight = false;
+  bool loss = false, dx = false, dweight = false, terms = false;
 };
 
 struct Chunk {
   Value loss;     // f32 []
   Value dx;       // [n, C], dtype of x
   Value dweight;  // f32 [V, C]
+  Value terms;    // f32 [n]
 };
 
 // Rows of x in one chunk, for constant sizes.
@@ -55,11 +56,12 @@ Chunk expand_chunk(const Builder& build, Value x, Value weight, Value targets, V
   const Value counted = build.less_equal(build.zeros_like(targets), targets);
 
   Chunk chunk;
-  if (needs.loss) {
+  if (needs.loss || needs.terms) {
     const Value target_logit = build.reduce_sum(build.select(is_target, shifted, build.zeros_like(shifted)), {1});
     const Value nll = build.sub(build.scale(build.log2(sum), std::numbers::ln2), target_logit);
     const Value weighted = build.mul(token_weights, nll);
-    chunk.loss = build.reduce_sum(build.select(counted, weighted, build.zeros_like(weighted)), {0});
+    chunk.terms = build.select(counted, weighted, build.zeros_like(weighted));
+    if (needs.loss) chunk.loss = build.reduce_sum(chunk.terms, {0});
   }
   if (needs.dx || needs.dweight) {
     const bool backward = build.graph().backward();
@@ -95,14 +97,14 @@ std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, doubl
   const bool chunked = tokens.is_constant() && vocabulary.is_constant() && tokens.constant() > 0;
   if (!chunked) {
     const Chunk chunk = expand_chunk(build, x, weight, inputs[2], inputs[3], needs, logits_type, vocabulary, cap);
-    return {chunk.loss, chunk.dx, without_padding(chunk.dweight)};
+    return {chunk.loss, chunk.dx, without_padding(chunk.dweight), chunk.terms};
   }
 
   const int64_t count = tokens.constant();
   const int64_t rows =
       rows_per_chunk(count, vocabulary.constant(), static_cast<int64_t>(size_bytes(logits_type)), options);
   Chunk total;
-  std::vector<Value> dx;
+  std::vector<Value> dx, terms;
   const auto accumulate = [&](Value& sum, Value part) { sum = sum.valid() ? build.add(sum, part) : part; };
   for (int64_t start = 0; start < count; start += rows) {
     const int64_t limit = std::min(count, start + rows);
@@ -111,10 +113,12 @@ std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, doubl
         expand_chunk(build, part(x), weight, part(inputs[2]), part(inputs[3]), needs, logits_type, vocabulary, cap);
     if (needs.loss) accumulate(total.loss, chunk.loss);
     if (needs.dx) dx.push_back(chunk.dx);
+    if (needs.terms) terms.push_back(chunk.terms);
     if (needs.dweight) accumulate(total.dweight, chunk.dweight);
   }
   if (needs.dx) total.dx = build.concat(std::move(dx), 0);
-  return {total.loss, total.dx, without_padding(total.dweight)};
+  if (needs.terms) total.terms = build.concat(std::move(terms), 0);
+  return {total.loss, total.dx, without_padding(total.dweight), total.terms};
 }
 
 }  // namespace
@@ -125,7 +129,7 @@ Graph expand_linear_cross_entropy(const Graph& graph, const ExpandLinearCrossEnt
   return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
     if (node.op != Op::kLinearCrossEntropy) return copy_node(target, node, inputs);
     const std::vector<int>& used = uses[static_cast<size_t>(&node - first)];
-    return expand(target, inputs, node.attributes.value, {used[0] > 0, used[1] > 0, used[2] > 0}, options);
+    return expand(target, inputs, node.attributes.value, {used[0] > 0, used[1] > 0, used[2] > 0, used[3] > 0}, options);
   });
 }
 

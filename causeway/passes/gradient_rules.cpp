@@ -282,16 +282,26 @@ Values linear_cross_entropy_rule(const Request& r) {
   if (r.needed[3])
     unsupported(r, "linear_cross_entropy has no gradient for its token weights",
                 "make the token weights from inputs that are not differentiated");
-  const Value g = upstream(r);
   Values result(4);
-  const auto scaled = [&](int32_t output, size_t input) {
-    const Value unit = {r.values[0].node, output};
-    const Value wide = r.build.cast(unit, DType::kF32);
-    const Value factor = r.build.broadcast(g, r.build.shape(wide), {});
-    return r.build.cast(r.build.mul(wide, factor), r.build.dtype(r.input(input)));
+  // `unit`: the gradient of the sum of the terms. Computed as f32 and handed on in the input's type.
+  const auto add = [&](size_t input, Value unit, Value factor) {
+    if (!r.needed[input]) return;
+    Value gradient = r.build.cast(unit, DType::kF32);
+    if (factor.valid()) gradient = r.build.mul(gradient, r.build.broadcast(factor, r.build.shape(gradient), {}));
+    gradient = r.build.cast(gradient, r.build.dtype(r.input(input)));
+    result[input] = result[input].valid() ? r.build.add(result[input], gradient) : gradient;
   };
-  if (r.needed[0]) result[0] = scaled(1, 0);
-  if (r.needed[1]) result[1] = scaled(2, 1);
+  if (const Value g = r.output_gradients[0]; g.valid()) {
+    add(0, {r.values[0].node, 1}, g);
+    add(1, {r.values[0].node, 2}, g);
+  }
+  // Of terms, each with a gradient of its own: the loss whose weights are those. The logits are computed again.
+  if (const Value g = r.output_gradients[3]; g.valid()) {
+    const Value again = r.graph.add(
+        Op::kLinearCrossEntropy, {r.input(0), r.input(1), r.input(2), r.build.mul(r.input(3), g)}, r.node.attributes);
+    add(0, {again.node, 1}, {});
+    add(1, {again.node, 2}, {});
+  }
   return result;
 }
 

@@ -161,62 +161,19 @@ std::vector<InstructionTime> Program::run_traced(std::span<void* const> inputs, 
 }
 
 std::vector<InstructionLabel> Program::instruction_labels(const SymbolBindings& bindings) {
-  const LoweredProgram& program = lowered(bindings);
-  const std::vector<KernelReport> reports = kernel_reports();
-  std::vector<InstructionLabel> labels;
-  for (const Instruction& instruction : program.instructions) {
-    InstructionLabel& label = labels.emplace_back();
-    label.queue = instruction.queue;
-    if (const auto* launch = std::get_if<Launch>(&instruction.work)) {
-      label = {InstructionLabel::Kind::kKernel, reports[launch->kernel].kind, reports[launch->kernel].scope,
-               instruction.queue};
-    } else if (const auto* copy = std::get_if<Copy>(&instruction.work)) {
-      label = {InstructionLabel::Kind::kCopy, "copy", program.contents[static_cast<size_t>(copy->from.content)].text,
-               instruction.queue, copy->bytes};
-    } else if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) {
-      const Collectives::Part& first = collectives->parts.front();
-      label = {InstructionLabel::Kind::kCollective, std::string(collective_name(first.collective.kind)),
-               reports[first.kernel].scope, instruction.queue};
-      for (const Collectives::Part& part : collectives->parts) label.bytes += larger_bytes(part, collectives->ranks);
-      label.group = collectives->group;
-      label.parts = static_cast<int>(collectives->parts.size());
-    } else if (const auto* message = std::get_if<StageMessage>(&instruction.work)) {
-      label = {InstructionLabel::Kind::kMessage, message->sends ? "send" : "receive", message->name, instruction.queue,
-               message->count * static_cast<int64_t>(size_bytes(message->dtype))};
-      label.sends = message->sends;
-      label.stage = message->stage;
-      label.stream = message->stream;
-    }
-  }
-  return labels;
+  return label_instructions(lowered(bindings), kernel_reports());
 }
 
-std::vector<Program::CollectiveReport> Program::collectives(const SymbolBindings& bindings) {
-  std::vector<CollectiveReport> reports;
-  const LoweredProgram& program = lowered(bindings);
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const auto* collectives = std::get_if<Collectives>(&program.instructions[i].work);
-    if (collectives == nullptr) continue;
-    for (const Collectives::Part& part : collectives->parts) {
-      const Collective& collective = part.collective;
-      const auto element = static_cast<int64_t>(size_bytes(collective.dtype));
-      const Value result = program.contents[static_cast<size_t>(part.to.content)].value;
-      reports.push_back({collective.kind, collectives->group, collectives->ranks, collective.dtype,
-                         element * collective.sent(collectives->ranks),
-                         element * collective.received(collectives->ranks), graph_.node(result).scope,
-                         static_cast<int>(i)});
-    }
-  }
-  return reports;
+std::vector<CollectiveReport> Program::collectives(const SymbolBindings& bindings) {
+  return report_collectives(graph_, lowered(bindings));
 }
 
-std::vector<Program::MessageReport> Program::messages(const SymbolBindings& bindings) {
-  std::vector<MessageReport> reports;
-  for (const Instruction& instruction : lowered(bindings).instructions)
-    if (const auto* message = std::get_if<StageMessage>(&instruction.work))
-      reports.push_back({message->sends, message->stage,
-                         message->count * static_cast<int64_t>(size_bytes(message->dtype)), message->name});
-  return reports;
+std::vector<MessageReport> Program::messages(const SymbolBindings& bindings) {
+  return report_messages(lowered(bindings));
+}
+
+std::vector<KernelReport> Program::kernel_reports() const {
+  return report_kernels(graph_, fusion_, kernels_, source_of_);
 }
 
 Hash128 Program::hash(const SymbolBindings& bindings) {
@@ -233,36 +190,6 @@ Hash128 Program::hash(const SymbolBindings& bindings) {
         text += fmt::format("from {} to {}\n", program.buffers[static_cast<size_t>(part.from.buffer)].at,
                             program.buffers[static_cast<size_t>(part.to.buffer)].at);
   return hash_text(text);
-}
-
-std::vector<Program::KernelReport> Program::kernel_reports() const {
-  std::vector<KernelReport> reports;
-  for (size_t k = 0; k < kernels_.size(); ++k) {
-    const KernelRequest& request = fusion_.kernels[k];
-    KernelReport report;
-    report.kind = kernel_kind_name(request.kind);
-    if (request.kind == KernelKind::kCollective) {
-      const Node& node = graph_.node(request.members.front());
-      report.kind = fmt::format("{} over {}", op_name(node.op), node.attributes.group);
-    } else if (request.kind == KernelKind::kMessage) {
-      const Node& node = graph_.node(request.members.front());
-      report.kind =
-          fmt::format("{} {} stage {}", op_name(node.op), is_effect(node.op) ? "to" : "from", node.attributes.peer);
-    }
-    for (size_t i = 0; i < request.members.size(); ++i)
-      report.members +=
-          fmt::format("{}%{}.{} {} {}", i == 0 ? "" : ", ", request.members[i].node, request.members[i].output,
-                      op_name(graph_.node(request.members[i]).op), graph_.type(request.members[i]).text());
-    for (size_t i = 0; i < request.row_members.size(); ++i)
-      report.members += fmt::format("{}%{}.{} {}", i == 0 ? "; rows by " : ", ", request.row_members[i].node,
-                                    request.row_members[i].output, op_name(graph_.node(request.row_members[i]).op));
-    if (!request.alike.empty()) report.members += fmt::format("; {} more like these", request.alike.size());
-    report.scope = graph_.node(request.members.front()).scope;
-    report.source = source_of_[k];
-    report.phases = kernels_[k].phases;
-    reports.push_back(std::move(report));
-  }
-  return reports;
 }
 
 }  // namespace causeway::program

@@ -20,6 +20,7 @@
 #include "causeway/program/lowering.h"
 #include "causeway/program/non_finite_value.h"
 #include "causeway/program/program_memory.h"
+#include "causeway/program/program_reports.h"
 #include "causeway/program/program_trace.h"
 
 namespace causeway::program {
@@ -65,34 +66,11 @@ class Program {
   // The instructions for these sizes, verified.
   const LoweredProgram& lowered(const SymbolBindings& bindings = {});
 
-  struct KernelReport {
-    std::string kind;     // "loop", "dot", ...; "all_gather over fsdp"
-    std::string members;  // the values it computes
-    std::string scope;
-    std::optional<size_t> source;  // index into sources(); a collective has no text
-    std::vector<KernelPhase> phases;
-  };
   // One entry for each use of a kernel, in order.
   std::vector<KernelReport> kernel_reports() const;
   // What ranks exchange in one run, in order.
-  struct CollectiveReport {
-    CollectiveKind kind = CollectiveKind::kAllReduce;
-    std::string group;  // the mesh's axes, "fsdp+dp"
-    int ranks = 0;      // of the group
-    DType dtype = DType::kF32;
-    int64_t sent_bytes = 0;  // in a rank's buffers, as Collective::sent() and received() count them
-    int64_t received_bytes = 0;
-    std::string scope;
-    int instruction = 0;  // position in lowered().instructions: equal for those that go in one
-  };
   std::vector<CollectiveReport> collectives(const SymbolBindings& bindings = {});
   // What it sends to other stages of a pipeline and receives from them, in order.
-  struct MessageReport {
-    bool sends = false;
-    int64_t stage = 0;  // the other's
-    int64_t bytes = 0;
-    std::string name;
-  };
   std::vector<MessageReport> messages(const SymbolBindings& bindings = {});
   // Equal on ranks that run the same graph, with the same collectives in the same order.
   Hash128 hash(const SymbolBindings& bindings = {});

@@ -9,7 +9,7 @@ namespace causeway::program {
 
 std::vector<FunctionResources> program_resources(const Program& program, KernelLibrary& library) {
   std::vector<std::vector<FunctionResources>> by_source(program.sources().size());
-  for (const Program::KernelReport& report : program.kernel_reports()) {
+  for (const KernelReport& report : program.kernel_reports()) {
     if (!report.source) continue;
     std::vector<FunctionResources>& functions = by_source[*report.source];
     for (const KernelPhase& phase : report.phases) {

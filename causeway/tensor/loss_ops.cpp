@@ -76,8 +76,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   require_argument(
       weight.rank() == 2 && weight.size(1) == x.size(-1) && is_float(x.dtype()) && is_float(weight.dtype()),
       "linear_cross_entropy", "takes floats x [..., channels] and weight [classes, channels]", {x, weight});
-  require_argument(options.reduction == Reduction::kMean || options.reduction == Reduction::kSum,
-                   "linear_cross_entropy", "reduces to a mean or a sum only", {x, weight}, "Use cross_entropy.");
+  require_argument(options.reduction != Reduction::kBatchMean, "linear_cross_entropy",
+                   "reduces to a mean, a sum or not at all", {x, weight}, "Use cross_entropy.");
   require_argument(options.softcap >= 0 && std::isfinite(options.softcap), "linear_cross_entropy",
                    fmt::format("takes a softcap above 0, or 0 for none, not {}", options.softcap), {x, weight});
   const Dim tokens = element_count(targets.shape());
@@ -93,8 +93,10 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   const Tensor known = options.ignore_index < 0 ? flat_targets : where(counts, flat_targets, -1);
   Attributes attributes;
   attributes.value = options.softcap;
-  const Tensor loss =
-      apply(Op::kLinearCrossEntropy, {reshape(x, {tokens, x.size(-1)}), weight, known, weights}, std::move(attributes));
+  const std::vector<Tensor> inputs = {reshape(x, {tokens, x.size(-1)}), weight, known, weights};
+  const std::vector<Tensor> outputs = apply_all(Op::kLinearCrossEntropy, inputs, std::move(attributes));
+  if (options.reduction == Reduction::kNone) return reshape(outputs[3], targets.shape());
+  const Tensor& loss = outputs[0];
   if (options.reduction == Reduction::kSum) return loss;
   return loss / sum(where(counts, weights, 0.0));
 }

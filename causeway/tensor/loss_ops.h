@@ -21,7 +21,7 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const Cr
 
 struct LinearCrossEntropyOptions {
   int64_t ignore_index = -100;
-  Reduction reduction = Reduction::kMean;  // kMean or kSum
+  Reduction reduction = Reduction::kMean;  // kMean, kSum or kNone, of which the gradient computes the logits again
   Tensor token_weights = {};  // f32 [...], a factor for each token's loss; kMean divides by their sum. No gradient.
   double softcap = 0;         // above 0: the logits are softcap(linear(x, weight), this), as in Gemma 2
 };

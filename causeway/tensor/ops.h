@@ -13,6 +13,7 @@
 #include "causeway/tensor/operand.h"
 #include "causeway/tensor/optimizer_ops.h"
 #include "causeway/tensor/position_ops.h"
+#include "causeway/tensor/preference_ops.h"
 #include "causeway/tensor/random_ops.h"
 #include "causeway/tensor/reduction_ops.h"
 #include "causeway/tensor/shape_ops.h"

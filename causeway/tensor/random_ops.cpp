@@ -10,13 +10,14 @@
 namespace causeway::tensor {
 namespace {
 
-// 32 random bits an element, as i32.
-Tensor random_bits(std::string_view function, const Shape& shape, const Tensor& key) {
+// As random_bits(), of the next stream unless one is given.
+Tensor bits_of_stream(std::string_view function, const Shape& shape, const Tensor& key,
+                      std::optional<int64_t> stream = std::nullopt) {
   require_argument(key.type() == TensorType{DType::kI64, {2}}, function, "takes a key, an i64[2] of seed and step",
                    {key}, "Make one with random_key(seed, step).");
   Attributes attributes;
   attributes.shape = shape;
-  attributes.stream = next_random_stream();
+  attributes.stream = stream ? *stream : next_random_stream();
   return apply(Op::kRandomBits, {key}, std::move(attributes));
 }
 
@@ -30,14 +31,18 @@ Tensor random_key(int64_t seed, int64_t step) {
   return Tensor::from_bytes(std::as_bytes(std::span(words)), {2}, DType::kI64);
 }
 
+Tensor random_bits(const Shape& shape, const Tensor& key, int64_t stream) {
+  return bits_of_stream("random_bits", shape, key, stream);
+}
+
 Tensor rand(const Shape& shape, const Tensor& key) {
-  return upper_bits(random_bits("rand", shape, key)) * std::ldexp(1.0, -24);
+  return upper_bits(bits_of_stream("rand", shape, key)) * std::ldexp(1.0, -24);
 }
 
 Tensor randn(const Shape& shape, const Tensor& key) {
   // The radius from a number in (0, 1], whose logarithm is finite.
-  const Tensor radius = (upper_bits(random_bits("randn", shape, key)) + 1.0) * std::ldexp(1.0, -24);
-  const Tensor angle = upper_bits(random_bits("randn", shape, key)) * (2 * std::numbers::pi * std::ldexp(1.0, -24));
+  const Tensor radius = (upper_bits(bits_of_stream("randn", shape, key)) + 1.0) * std::ldexp(1.0, -24);
+  const Tensor angle = upper_bits(bits_of_stream("randn", shape, key)) * (2 * std::numbers::pi * std::ldexp(1.0, -24));
   return sqrt(-2.0 * log(radius)) * cos(angle);
 }
 
@@ -50,7 +55,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, const Tensor& key,
   };
   require_argument(is_integer(dtype) && fits(low) && fits(high - 1), "randint",
                    fmt::format("{} to {} does not fit in {}", low, high - 1, dtype_name(dtype)));
-  const Tensor bits = bitwise_and(cast(random_bits("randint", shape, key), DType::kI64), int64_t{0xffffffff});
+  const Tensor bits = bitwise_and(cast(bits_of_stream("randint", shape, key), DType::kI64), int64_t{0xffffffff});
   return cast(bitwise_right_shift(bits * range, 32) + low, dtype);
 }
 
@@ -65,7 +70,7 @@ Tensor dropout(const Tensor& x, double p, const Tensor& key) {
   if (p == 1) return x * 0.0;
   // The bits are uniform over the i32, so those below a threshold make up a share p of them.
   const double below = std::round(std::ldexp(p, 32)) - std::ldexp(1.0, 31);
-  const Tensor kept = ge(random_bits("dropout", x.shape(), key), static_cast<int64_t>(below));
+  const Tensor kept = ge(bits_of_stream("dropout", x.shape(), key), static_cast<int64_t>(below));
   return where(kept, x * (1 / (1 - p)), 0.0);
 }
 

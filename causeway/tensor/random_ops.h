@@ -9,6 +9,8 @@ namespace causeway::tensor {
 
 Tensor random_key(int64_t seed, int64_t step = 0);
 
+// 32 random bits an element, i32, of a stream that the caller chooses: the same numbers in every trace.
+Tensor random_bits(const Shape& shape, const Tensor& key, int64_t stream);
 // Uniform in [0, 1): multiples of 2^-24 in f32.
 Tensor rand(const Shape& shape, const Tensor& key);
 // Normal with mean 0 and variance 1 (Box and Muller, 1958), f32; at most 5.8 from 0.

@@ -39,13 +39,13 @@ Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const Tok
             const Tensor weights = cast(ge(arguments[1], 0.0), DType::kF32);
             return {model.loss(inputs, arguments[1], weights)};
           },
-          step_options(recipe)) {}
+          step_options(recipe)) {
+  if (!recipe.data.packs_documents() || !dataset.has_targets()) return;
+  for (size_t i = 0; i < dataset.sources().size(); ++i) packings_.emplace_back(dataset, i, recipe.data.sequence_length);
+}
 
-std::vector<uint64_t> evaluated_sequences(const SourceShares& shares, const TokenDataset& dataset,
-                                          int64_t sequence_length, uint64_t most) {
-  std::vector<uint64_t> there;
-  for (const TokenDataset::Source& source : dataset.sources())
-    there.push_back(SequentialOrder(source.token_count, sequence_length).sample_count());
+std::vector<uint64_t> evaluated_sequences(const SourceShares& shares, const std::vector<uint64_t>& there,
+                                          uint64_t most) {
   const auto fits = [&](uint64_t sequences) {
     const std::vector<uint64_t> counts = shares.counts(sequences);
     return std::ranges::equal(counts, there, std::ranges::less_equal());
@@ -69,13 +69,13 @@ EvaluationResult Evaluator::run() {
   // The dataset may be another than the recipe's.
   if (weights.size() != dataset_.sources().size()) weights.assign(dataset_.sources().size(), 1);
   const std::vector<uint64_t> sequences =
-      evaluated_sequences(SourceShares(weights), dataset_, recipe_.data.sequence_length,
+      evaluated_sequences(SourceShares(weights), sequences_there(),
                           static_cast<uint64_t>(std::max<int64_t>(1, recipe_.evaluation.sequences)));
   EvaluationResult result;
   double sum = 0;
   for (size_t i = 0; i < sequences.size(); ++i) {
     if (sequences[i] == 0) continue;
-    result.sources.push_back(run_source(dataset_.sources()[i], sequences[i]));
+    result.sources.push_back(run_source(i, sequences[i]));
     EvaluationResult::OfSource& of_source = result.sources.back();
     sum += of_source.loss;
     result.targets += of_source.targets;
@@ -85,8 +85,18 @@ EvaluationResult Evaluator::run() {
   return result;
 }
 
+std::vector<uint64_t> Evaluator::sequences_there() const {
+  std::vector<uint64_t> there;
+  for (const DocumentPacking& packing : packings_) there.push_back(packing.sample_count());
+  if (!packings_.empty()) return there;
+  for (const TokenDataset::Source& source : dataset_.sources())
+    there.push_back(SequentialOrder(source.token_count, recipe_.data.sequence_length).sample_count());
+  return there;
+}
+
 // The loss is the sum over all targets.
-EvaluationResult::OfSource Evaluator::run_source(const TokenDataset::Source& source, uint64_t sequences) {
+EvaluationResult::OfSource Evaluator::run_source(size_t number, uint64_t sequences) {
+  const TokenDataset::Source& source = dataset_.sources()[number];
   // Of so many windows; rows beyond the last one hold no targets.
   const auto length = static_cast<uint64_t>(recipe_.data.sequence_length);
   const SequentialOrder order(std::min(source.token_count, sequences * length + 1), recipe_.data.sequence_length,
@@ -107,10 +117,17 @@ EvaluationResult::OfSource Evaluator::run_source(const TokenDataset::Source& sou
   options.rows = own.count;
   const Ranks ranks(*loss_sum_.context());
   std::optional<BatchLoader> opened;
-  ranks.together([&] { opened.emplace(dataset_, order, options); });
+  ranks.together([&] {
+    if (packings_.empty()) {
+      opened.emplace(dataset_, order, options);
+    } else {
+      opened.emplace(dataset_, packings_[number], sequences, options);
+    }
+  });
   BatchLoader& loader = *opened;
   EvaluationResult::OfSource result{source.path.string()};
-  for (int64_t done = 0; done < static_cast<int64_t>(order.sample_count()); done += rows_) {
+  const uint64_t samples = packings_.empty() ? order.sample_count() : sequences;
+  for (int64_t done = 0; done < static_cast<int64_t>(samples); done += rows_) {
     const Batch* next = nullptr;
     ranks.together([&] { next = &loader.next(); });
     const Batch& batch = *next;

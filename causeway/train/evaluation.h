@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "causeway/data/document_packing.h"
 #include "causeway/data/mixture_order.h"
 #include "causeway/data/token_dataset.h"
 #include "causeway/model/language_model.h"
@@ -23,12 +24,16 @@ struct EvaluationResult {
     int64_t targets = 0;
   };
   std::vector<OfSource> sources;
+  // Of preference pairs (PreferenceEvaluator), whose loss is one of pairs: how many, and the share of them of which the
+  // chosen side has the higher reward.
+  int64_t pairs = 0;
+  double accuracy = 0;
 };
 
-// How many held-out sequences of each source an evaluation reads: `most` shared out by the weights, or fewer, so that
-// the shares stay, where a source does not have its share of them.
-std::vector<uint64_t> evaluated_sequences(const SourceShares& shares, const TokenDataset& dataset,
-                                          int64_t sequence_length, uint64_t most);
+// How many held-out sequences of each source, which has so many (`there`), an evaluation reads: `most` shared out by
+// the weights, or fewer, so that the shares stay, where a source does not have its share of them.
+std::vector<uint64_t> evaluated_sequences(const SourceShares& shares, const std::vector<uint64_t>& there,
+                                          uint64_t most);
 
 class Evaluator {
  public:
@@ -36,15 +41,18 @@ class Evaluator {
   Evaluator(const LanguageModel& model, const Recipe& recipe, const TokenDataset& dataset);
 
   // The mean over the first windows of each source, in order, evaluation.sequences of them together: the same windows
-  // every time. Throws what reading the data throws. Over a mesh every rank calls it, and gets the same.
+  // every time. Where documents are packed and the data says what of them is trained on, windows are samples of whole
+  // documents. Throws what reading the data throws. Over a mesh every rank calls it, and gets the same.
   EvaluationResult run();
 
  private:
-  EvaluationResult::OfSource run_source(const TokenDataset::Source& source, uint64_t sequences);
+  std::vector<uint64_t> sequences_there() const;
+  EvaluationResult::OfSource run_source(size_t number, uint64_t sequences);
 
   const Recipe& recipe_;
   const TokenDataset& dataset_;
   bool document_mask_;
+  std::vector<DocumentPacking> packings_;  // of each source, where they are evaluated so
   int64_t rows_;
   int64_t vocabulary_size_;
   Step loss_sum_;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "causeway/base/console.h"
+#include "causeway/train/preference/preference_evaluation.h"
 
 namespace causeway::train {
 
@@ -19,15 +20,29 @@ std::optional<double> ModelReview::evaluate(const RunPosition& position) {
   if (!evaluates()) return std::nullopt;
   std::optional<double> loss;
   evaluation_.look(position.step, [&] {
-    if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(run_.model, run_.recipe, *validation_);
-    const EvaluationResult result = evaluator_->run();
+    if (!evaluator_) make_evaluator();
+    const EvaluationResult result = evaluator_();
     if (log_ != nullptr) log_->evaluation(position.step, position.tokens, result);
-    if (speaks_)
+    if (speaks_ && result.pairs > 0)
+      notice("step {}: validation loss {:.4f} ({} pairs, {:.2f} % told apart)\n", position.step, result.loss,
+             result.pairs, 100 * result.accuracy);
+    else if (speaks_)
       notice("step {}: validation loss {:.4f} nats per token ({} targets)\n", position.step, result.loss,
              result.targets);
     loss = result.loss;
   });
   return loss;
+}
+
+void ModelReview::make_evaluator() {
+  if (run_.recipe.preference.is_used()) {
+    const auto evaluator =
+        std::make_shared<PreferenceEvaluator>(run_.model, run_.recipe, *validation_, run_.validation_reference);
+    evaluator_ = [evaluator] { return evaluator->run(); };
+  } else {
+    const auto evaluator = std::make_shared<Evaluator>(run_.model, run_.recipe, *validation_);
+    evaluator_ = [evaluator] { return evaluator->run(); };
+  }
 }
 
 bool ModelReview::samples() const { return run_.tokenizer != nullptr && (!quiet_ || run_.recipe.log.tensorboard); }
@@ -60,7 +75,7 @@ void ModelReview::print_sample(const RunPosition& position) {
 }
 
 void ModelReview::release() {
-  evaluator_.reset();
+  evaluator_ = nullptr;
   generator_.reset();
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ class ModelReview {
   void release();
 
  private:
+  void make_evaluator();
+
   class Onlooker {
    public:
     Onlooker(std::string what, bool speaks) : what_(std::move(what)), speaks_(speaks) {}
@@ -58,7 +61,7 @@ class ModelReview {
   const TokenDataset* const validation_;
   RunLog* const log_;
   const bool quiet_, speaks_;
-  std::unique_ptr<Evaluator> evaluator_;
+  std::function<EvaluationResult()> evaluator_;
   std::unique_ptr<TextGenerator> generator_;
   Onlooker evaluation_, sample_;
 };

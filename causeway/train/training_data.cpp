@@ -56,6 +56,31 @@ std::optional<TokenDataset> open_validation_split(const Recipe& recipe) {
   return TokenDataset::join(std::move(datasets));
 }
 
+// A run on them would learn nothing, and its loss would be 0.
+void require_targets(const TokenDataset& dataset) {
+  for (const TokenDataset::Source& source : dataset.sources()) {
+    if (dataset.count_targets(source) > 0) continue;
+    throw Error(
+        ErrorKind::kInvalidArgument, "the dataset says of none of its tokens that it is trained on",
+        source.path.string(),
+        "Look at it with \"causeway data inspect --samples 3\", and prepare it again with another chat template "
+        "or --targets all.");
+  }
+}
+
+void require_data_of_loss(const Recipe& recipe, const TokenDataset& dataset) {
+  if (dataset.holds_pairs() == recipe.preference.is_used()) return;
+  if (dataset.holds_pairs())
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("is none, and {} holds preference pairs", dataset.path().string()), "preference.loss",
+                "Give one of dpo, ipo, simpo and orpo; or train on conversations or text.");
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      fmt::format("is {}, and {} holds no preference pairs", name_of(recipe.preference.loss), dataset.path().string()),
+      "preference.loss",
+      "Prepare some: causeway data prepare pairs.jsonl --chat, of records with \"chosen\" and \"rejected\".");
+}
+
 MixtureOrder make_order(const Recipe& recipe, const TokenDataset& dataset) {
   std::vector<double> weights;
   for (const DataSource& source : recipe.data.sources()) weights.push_back(source.weight);
@@ -66,8 +91,11 @@ MixtureOrder make_order(const Recipe& recipe, const TokenDataset& dataset) {
 
 TrainingData open_training_data(const Recipe& recipe) {
   TokenDataset dataset = open_training_split(recipe);
+  require_data_of_loss(recipe, dataset);
   if (!recipe.model_from.empty()) require_fitting_vocabulary(recipe, dataset);
+  if (dataset.has_targets()) require_targets(dataset);
   std::optional<TokenDataset> validation = open_validation_split(recipe);
+  if (validation && validation->has_targets()) require_targets(*validation);
   MixtureOrder order = make_order(recipe, dataset);
   return {std::move(dataset), std::move(validation), std::move(order)};
 }
@@ -106,6 +134,28 @@ std::vector<std::pair<std::string, double>> source_epochs(const TrainingData& da
   return epochs;
 }
 
+std::vector<std::string> describe_targets(const TrainingData& data) {
+  if (!data.dataset.has_targets()) return {};
+  std::vector<std::string> lines;
+  for (const TokenDataset::Source& source : data.dataset.sources()) {
+    const uint64_t targets = data.dataset.count_targets(source);
+    lines.push_back(fmt::format("data: {:.2f} % of {}'s {} tokens are targets",
+                                100 * static_cast<double>(targets) / static_cast<double>(source.token_count),
+                                source.path.string(), source.token_count));
+  }
+  return lines;
+}
+
+std::vector<std::string> describe_pairs(const TrainingData& data) {
+  std::vector<std::string> lines;
+  for (const TokenDataset::Source& source : data.dataset.sources()) {
+    const DocumentPairs* pairs = data.order.pairs(lines.size());
+    if (pairs == nullptr) return {};
+    lines.push_back(fmt::format("data: {} preference pairs of {}", pairs->count(), source.path.string()));
+  }
+  return lines;
+}
+
 std::vector<std::string> describe_packing(const TrainingData& data, const Recipe& recipe) {
   std::vector<std::string> lines;
   for (const TokenDataset::Source& source : data.dataset.sources()) {
@@ -114,7 +164,10 @@ std::vector<std::string> describe_packing(const TrainingData& data, const Recipe
     lines.push_back(
         fmt::format("data: {} documents of {} in {} samples of {} tokens: {:.2f} % padding, {} documents cut",
                     packing->documents(), source.path.string(), packing->sample_count(), recipe.data.sequence_length,
-                    100 * packing->padding(), packing->cut_documents()));
+                    100 * packing->padding(), packing->cut_documents()) +
+        (packing->pieces_without_target() > 0
+             ? fmt::format(", {} pieces without a target left out", packing->pieces_without_target())
+             : ""));
   }
   return lines;
 }

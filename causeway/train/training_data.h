@@ -22,7 +22,8 @@ struct TrainingData {
 // Opens what the recipe names. Held-out text is optional: files that are named have none, and a directory need not. Of
 // a mixture all sources have some, or none has. Throws Error naming the source: what TokenDataset::open throws, and
 // kInvalidArgument for different tokenizers, for a source without held-out text beside others with it, for one that
-// does not fill a sequence, and where the tokenizer has more tokens than the model of model.from.
+// does not fill a sequence or of which nothing is a target, and where the tokenizer has more tokens than the model of
+// model.from; and naming preference.loss where the data is of pairs and there is none, or the other way round.
 TrainingData open_training_data(const Recipe& recipe);
 
 // As many steps as the recipe's train.epochs are over this data, rounded up: passes over the samples of all sources
@@ -31,6 +32,12 @@ void resolve_steps(Recipe& recipe, const TrainingData& data);
 
 // What the whole run reads: how many steps its epochs are, where it has them, and of a mixture a line for each source.
 std::vector<std::string> describe_sources(const TrainingData& data, const Recipe& recipe);
+
+// Which share of each source's tokens is trained on, a line for each; nothing where all tokens of all are.
+std::vector<std::string> describe_targets(const TrainingData& data);
+
+// How many preference pairs there are, a line for each source; nothing where the data is text.
+std::vector<std::string> describe_pairs(const TrainingData& data);
 
 // How documents are packed into samples, a line for each source; nothing where they are not.
 std::vector<std::string> describe_packing(const TrainingData& data, const Recipe& recipe);

@@ -1,7 +1,6 @@
 #include "causeway/data/batch_loader.h"
 
 #include <numeric>
-
 #include "tests/fixtures/data_test_support.h"
 
 namespace causeway::data {
@@ -96,6 +95,77 @@ TEST(BatchLoader, MarksDocumentsAndIgnoresTargetsAcrossThem) {
   EXPECT_EQ(inputs, (std::vector<int64_t>{1, 2, 50256, 3, 4, 50256, 5, 6}));
   EXPECT_EQ(targets, (std::vector<int64_t>{2, 50256, -1, 4, 50256, -1, 6, 7}));
   EXPECT_EQ(documents, (std::vector<int64_t>{0, 0, 0, 3, 3, 3, 6, 6}));
+}
+
+// Two documents of 4 and 5 tokens, 1 to 9, of which 2, 4, 5, 7 and 8 are targets.
+TokenDataset dataset_with_targets(const TemporaryDirectory& directory) {
+  const TokenizerIdentity tokenizer{"numbers", "0123456789abcdef", 16, std::nullopt};
+  TokenShardBuilder builder(1, false, true);
+  builder.start_document();
+  builder.append(std::vector<int32_t>{1, 2, 3, 4}, std::vector<uint8_t>{0, 1, 0, 1});
+  builder.start_document();
+  builder.append(std::vector<int32_t>{5, 6, 7, 8, 9}, std::vector<uint8_t>{1, 0, 1, 1, 0});
+  builder.write(directory / "train.tokens", {tokenizer, {}});
+  return TokenDataset::open(directory / "train.tokens");
+}
+
+TEST(BatchLoader, WhatIsNoTargetIsIgnored) {
+  const TemporaryDirectory directory;
+  const TokenDataset dataset = dataset_with_targets(directory);
+  ASSERT_TRUE(dataset.has_targets());
+  EXPECT_EQ(dataset.count_targets(dataset.sources().front()), 5u);
+  BatchOptions options = batch_options(8, 1);
+  BatchLoader loader(dataset, SampleOrder(9, 8, 0), options);
+  const Batch& batch = loader.next();
+  EXPECT_EQ(batch.inputs, (std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+  // The first token of the second document is a target by what the shard says, where documents are not told apart.
+  EXPECT_EQ(batch.targets, (std::vector<int32_t>{2, -1, 4, 5, -1, 7, 8, -1}));
+  EXPECT_EQ(batch.valid_targets, 5);
+  EXPECT_EQ(batch.global_valid_targets, 5);
+  EXPECT_EQ(batch.global_tokens, 8);
+  options.ignore_targets_across_documents = true;
+  BatchLoader apart(dataset, SampleOrder(9, 8, 0), options);
+  EXPECT_EQ(apart.next().targets, (std::vector<int32_t>{2, -1, 4, -1, -1, 7, 8, -1}));
+}
+
+// Every rank divides by the targets of all rows, also of those it does not read.
+TEST(BatchLoader, RanksCountTheTargetsOfAllRows) {
+  const TemporaryDirectory directory;
+  const TokenDataset dataset = dataset_with_targets(directory);
+  BatchOptions options = batch_options(4, 2);
+  options.rows = 1;
+  std::vector<int64_t> own;
+  for (options.first_row = 0; options.first_row < 2; ++options.first_row) {
+    BatchLoader loader(dataset, SequentialOrder(9, 4), options);
+    const Batch& batch = loader.next();
+    own.push_back(batch.valid_targets);
+    EXPECT_EQ(batch.global_valid_targets, 5);
+  }
+  EXPECT_EQ(own, (std::vector<int64_t>{3, 2}));
+}
+
+TEST(BatchLoader, PackedDocumentsKeepTheirTargets) {
+  const TemporaryDirectory directory;
+  const TokenDataset dataset = dataset_with_targets(directory);
+  // Of the longer document the last piece, 9 alone, has no target.
+  const DocumentPacking packing(dataset, 0, 3);
+  EXPECT_EQ(packing.pieces_without_target(), 1u);
+  EXPECT_EQ(packing.sample_count(), 2u);
+  const MixtureOrder order(dataset, std::vector<double>{1}, 8, 0, Packing::kDocuments);
+  BatchOptions options = batch_options(8, 1);
+  options.document_numbers = true;
+  options.ignore_targets_across_documents = true;
+  BatchLoader loader(dataset, order, options);
+  const Batch& batch = loader.next();
+  // Longest first; what begins a document is never predicted from another one.
+  EXPECT_EQ(batch.inputs, (std::vector<int32_t>{5, 6, 7, 8, 1, 2, 3, 0}));
+  EXPECT_EQ(batch.targets, (std::vector<int32_t>{-1, 7, 8, -1, 2, -1, 4, -1}));
+  EXPECT_EQ(batch.global_valid_targets, 4);
+  // An evaluation takes each sample once.
+  const DocumentPacking once(dataset, 0, 8);
+  BatchLoader evaluation(dataset, once, 1, options);
+  EXPECT_EQ(evaluation.next().targets, (std::vector<int32_t>{-1, 7, 8, -1, 2, -1, 4, -1}));
+  EXPECT_EQ(evaluation.next().global_valid_targets, 0);
 }
 
 TEST(BatchLoader, SequentialOrderPadsItsEnd) {

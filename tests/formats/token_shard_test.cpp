@@ -49,7 +49,7 @@ TEST(TokenShard, RoundTripsEveryWidth) {
     builder.start_document();
     const std::vector<int32_t> ids = {0, 1, largest, 2, 3};
     builder.append(ids);
-    const Hash128 hash = builder.write(directory / "a.tokens", metadata(vocabulary));
+    const Hash128 hash = builder.write(directory / "a.tokens", metadata(vocabulary)).tokens;
     const TokenShard shard = TokenShard::open(directory / "a.tokens");
     EXPECT_EQ(all_tokens(shard), ids);
     EXPECT_EQ(shard.token_bytes(), width);
@@ -119,7 +119,73 @@ TEST(TokenShard, NamesAnotherVersion) {
   directory.write("b.tokens", text);
   const Error error = caught([&] { TokenShard::open(directory / "b.tokens"); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
-  EXPECT_EQ(error.message(), "the shard has format version 9; this build reads 1");
+  EXPECT_EQ(error.message(), "the shard has format version 9; this build reads 1 and 2");
+}
+
+// Seven tokens, four of them targets.
+const std::vector<uint8_t> kTargets = {0, 1, 1, 0, 0, 1, 1};
+
+void write_example_with_targets(const std::filesystem::path& path) {
+  TokenShardBuilder builder(2, false, true);
+  builder.start_document();
+  builder.append(std::vector<int32_t>{5, 6, 7}, std::span(kTargets).first(3));
+  builder.start_document();
+  builder.append(std::vector<int32_t>{65535, 0, 1, 2}, std::span(kTargets).subspan(3));
+  builder.write(path, metadata(65536));
+}
+
+TEST(TokenShard, SaysWhichTokensAreTargets) {
+  const TemporaryDirectory directory;
+  write_example_with_targets(directory / "a.tokens");
+  const TokenShard shard = TokenShard::open(directory / "a.tokens");
+  ASSERT_TRUE(shard.has_targets());
+  EXPECT_EQ(all_tokens(shard), (std::vector<int32_t>{5, 6, 7, 65535, 0, 1, 2}));
+  std::vector<uint8_t> targets(7);
+  shard.read_targets(0, targets);
+  EXPECT_EQ(targets, kTargets);
+  targets.resize(3);
+  shard.read_targets(2, targets);
+  EXPECT_EQ(targets, (std::vector<uint8_t>{1, 0, 0}));
+  shard.verify();
+  // Of a shard that does not say it all are, and nothing in it is another byte than before.
+  write_example(directory / "b.tokens");
+  const TokenShard all = TokenShard::open(directory / "b.tokens");
+  EXPECT_FALSE(all.has_targets());
+  all.read_targets(0, targets);
+  EXPECT_EQ(targets, (std::vector<uint8_t>{1, 1, 1}));
+  const std::string bytes = read_text_file(directory / "b.tokens");
+  EXPECT_EQ(bytes[8], 1);
+  EXPECT_EQ(bytes.substr(48, 16), std::string(16, '\0'));
+}
+
+TEST(TokenShard, EveryFlippedBitOfTargetsIsNoticed) {
+  const TemporaryDirectory directory;
+  write_example_with_targets(directory / "a.tokens");
+  const std::string good = read_text_file(directory / "a.tokens");
+  // Tokens in 14 bytes at 128, targets in 7 at 144, then the table of documents.
+  for (size_t bit = 0; bit < good.size() * 8; ++bit) {
+    const size_t byte = bit / 8;
+    const bool unused = (byte >= 96 && byte < 128) || byte == 142 || byte == 143 || byte == 151;
+    if (unused) continue;
+    std::string damaged = good;
+    damaged[byte] = static_cast<char>(damaged[byte] ^ 1 << bit % 8);
+    directory.write("b.tokens", damaged);
+    const Error error = caught([&] { TokenShard::open(directory / "b.tokens").verify(); });
+    EXPECT_EQ(error.where(), (directory / "b.tokens").string()) << bit;
+    if (byte >= 144 && byte < 151)
+      EXPECT_EQ(error.message(), "what the shard says of targets is damaged: its hash is not the one in the header");
+  }
+  for (size_t size = 1; size < good.size(); ++size) {
+    directory.write("b.tokens", good.substr(0, size));
+    EXPECT_EQ(caught([&] { TokenShard::open(directory / "b.tokens"); }).where(), (directory / "b.tokens").string());
+  }
+  // Of what is read without a look at the hash no other value comes out.
+  std::string other = good;
+  other[146] = 3;
+  directory.write("b.tokens", other);
+  std::vector<uint8_t> targets(7);
+  EXPECT_EQ(caught([&] { TokenShard::open(directory / "b.tokens").read_targets(0, targets); }).message(),
+            "the shard says 3 of whether token 2 is a target; 0 and 1 are possible");
 }
 
 TEST(TokenShard, ReadsLlmC) {

@@ -20,6 +20,8 @@
 #include "causeway/bench/report/cost_table.h"
 #include "causeway/bench/results/results_file.h"
 #include "causeway/communicator/control_message.h"
+#include "causeway/data/chat_record.h"
+#include "causeway/data/preference_record.h"
 #include "causeway/data/input_stream.h"
 #include "causeway/data/mds_reader.h"
 #include "causeway/data/text_source.h"
@@ -34,6 +36,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/model/config.h"
+#include "causeway/model/peft_adapter.h"
 #include "causeway/plan/machines.h"
 #include "causeway/plan/published_points.h"
 #include "causeway/train/checkpoint/checkpoint_manifest.h"
@@ -214,12 +217,33 @@ bool model_config(std::string_view input) {
   return true;
 }
 
+bool adapter_config(std::string_view input) {
+  const AdapterConfig adapter = from_peft(parse_json(input, {.where = "adapter_config.json"}));
+  require(adapter.is_used() && adapter.scale() > 0, "an adapter that does nothing");
+  require(again([&] { return from_peft(to_peft(adapter)); }) == adapter, "a configuration changed on its way");
+  return true;
+}
+
 // Vocabulary, merges, and a text to encode.
 bool tokenizer(std::string_view input) {
   const std::vector<std::string> texts = split(input, 3);
   const Gpt2Tokenizer tokenizer = Gpt2Tokenizer::parse(texts[0], texts[1], "encoder.json", "vocab.bpe");
   require(tokenizer.decode(tokenizer.encode(texts[2])) == texts[2], "a text changed on its way through tokens");
   return true;
+}
+
+// The same ids with spans, which lie in the text and do not go back.
+void require_spans(const Tokenizer& tokenizer, std::string_view text, bool special) {
+  std::vector<int32_t> ids;
+  std::vector<formats::TextSpan> spans;
+  tokenizer.encode_spans_to(text, special, ids, spans);
+  require(ids == tokenizer.encode(text, {.read_special_tokens = special}), "other ids with spans");
+  require(spans.size() == ids.size(), "a token without a span");
+  size_t begin = 0;
+  for (const formats::TextSpan& span : spans) {
+    require(begin <= span.begin && span.begin <= span.end && span.end <= text.size(), "a span outside its place");
+    begin = span.begin;
+  }
 }
 
 // A tokenizer.json, and a text to encode.
@@ -231,6 +255,7 @@ bool tokenizer_json(std::string_view input) {
     const std::vector<int32_t> ids = tokenizer.encode(text, {special, special});
     for (const int32_t id : ids) require(id >= 0 && id < tokenizer.vocabulary_size(), "an id outside the vocabulary");
     tokenizer.decode(ids);
+    require_spans(tokenizer, text, special);
   }
   const size_t cut = tokenizer.cut_position(text, text.size() / 2);
   std::vector<int32_t> both = tokenizer.encode(text.substr(0, cut));
@@ -255,6 +280,24 @@ bool tokenizer_settings(std::string_view input) {
     tokenizer.encode_to(text.substr(cut), special, both);
     require(both == tokenizer.encode(text, {.read_special_tokens = special}), "a cut changed the tokens");
   }
+  return true;
+}
+
+// A preference pair as a line of JSON.
+bool preference_record(std::string_view input) {
+  nlohmann::ordered_json record = data::parse_json_record({input, 1}, "input.jsonl").object;
+  if (!data::is_preference_record(record)) return false;
+  const data::PreferenceRecord pair = data::read_preference_record(std::move(record), "");
+  require(pair.chosen["prompt"] == pair.rejected["prompt"], "two prompts");
+  require(pair.chosen["completion"] != pair.rejected["completion"], "the same completions");
+  return true;
+}
+
+// A conversation as a line of JSON.
+bool chat_record(std::string_view input) {
+  const data::ChatRecord record = data::read_chat_record(data::parse_json_record({input, 1}, "input.jsonl").object, "");
+  require(!record.is_rendered() || record.is_trained.size() == record.input.messages.size(),
+          "a message of which nothing says whether it is trained on");
   return true;
 }
 
@@ -437,10 +480,13 @@ constexpr FuzzTarget kTargets[] = {
     {"dataset_manifest", &run<dataset_manifest>},
     {"mds", &run<mds>},
     {"model_config", &run<model_config>},
+    {"adapter_config", &run<adapter_config>},
     {"tokenizer", &run<tokenizer>},
     {"tokenizer_json", &run<tokenizer_json>},
     {"tokenizer_settings", &run<tokenizer_settings>},
     {"json_lines", &run<json_lines>},
+    {"chat_record", &run<chat_record>},
+    {"preference_record", &run<preference_record>},
     {"compressed", &run<compressed>},
     {"csv", &run<csv>},
     {"token_file", &run<token_file>},

@@ -62,7 +62,7 @@ TEST_P(CachedForwardTest, RingsTakeNoLaunchesOfTheirOwn) {
     CachedForward cached = forward(family, window, 1000);
     EXPECT_EQ(cached.ring(), window);
     size_t count = 0;
-    for (const Program::KernelReport& kernel : cached.program(900).kernel_reports()) count += kernel.phases.size();
+    for (const KernelReport& kernel : cached.program(900).kernel_reports()) count += kernel.phases.size();
     return count;
   };
   EXPECT_EQ(launches("mistral", 128), launches("mistral", 0));

@@ -179,7 +179,7 @@ TEST(InterpreterAttention, ABlockMapChangesNothing) {
 
 const char* const kCrossEntropy =
     "%0 = input \"x\" : f32[4, 3]\n%1 = input \"w\" : f32[5, 3]\n%2 = input \"t\" : i32[4]\n%3 = input \"m\" : f32[4]\n"
-    "%4:3 = linear_cross_entropy(%0, %1, %2, %3) : f32[], f32[4, 3], f32[5, 3]\nreturn %4, %4.1, %4.2\n";
+    "%4:4 = linear_cross_entropy(%0, %1, %2, %3) : f32[], f32[4, 3], f32[5, 3], f32[4]\nreturn %4, %4.1, %4.2, %4.3\n";
 
 TEST(InterpreterCrossEntropy, LossAndGradients) {
   const Graph graph = parse_graph(kCrossEntropy);
@@ -197,8 +197,11 @@ TEST(InterpreterCrossEntropy, LossAndGradients) {
       total += std::exp(logit);
       if (static_cast<double>(v) == inputs[2].values[i]) target = logit;
     }
-    expected += inputs[3].values[i] * (std::log(total) - target);
+    const double term = inputs[3].values[i] * (std::log(total) - target);
+    EXPECT_NEAR(result[3].values[i], term, 1e-12) << i;
+    expected += term;
   }
+  EXPECT_EQ(result[3].values[1], 0);  // the ignored token's
   EXPECT_NEAR(result[0].values[0], expected, 1e-12);
   for (size_t n = 0; n < 2; ++n)
     for (size_t i = 0; i < inputs[n].values.size(); ++i) {

@@ -348,7 +348,7 @@ TEST(TypeInference, LinearCrossEntropy) {
     return "";
   };
   EXPECT_EQ(infer_types(Op::kLinearCrossEntropy, {x, w, t, m}, {}),
-            (std::vector<TensorType>{{DType::kF32, {}}, x, {DType::kF32, {9, 4}}}));
+            (std::vector<TensorType>{{DType::kF32, {}}, x, {DType::kF32, {9, 4}}, {DType::kF32, {6}}}));
   EXPECT_THAT(message({x, {DType::kBF16, {4, 9}}, t, m}), HasSubstr("takes x [N, C] and weight [V, C] of floats"));
   EXPECT_THAT(message({x, w, {DType::kF32, {6}}, m}), HasSubstr("takes i32 or i64 targets [N]"));
   EXPECT_THAT(message({x, w, {DType::kI32, {5}}, m}), HasSubstr("takes i32 or i64 targets [N]"));

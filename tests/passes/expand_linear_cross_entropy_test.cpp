@@ -44,7 +44,7 @@ std::vector<int64_t> chunk_rows(const Graph& graph) {
 
 TEST(ExpandLinearCrossEntropy, GivesTheSameLossAndGradients) {
   for (const DType x_type : {DType::kF32, DType::kBF16}) {
-    const Loss loss = make_loss(200, 200, 9, {0, 1, 2}, x_type);
+    const Loss loss = make_loss(200, 200, 9, {0, 1, 2, 3}, x_type);
     for (const bool narrow : {false, true}) {
       for (const int64_t budget : {int64_t{1} << 26, int64_t{9 * 4 * 70}, int64_t{9 * 4 * 7}, int64_t{1}}) {
         const Graph graph = expand_linear_cross_entropy(loss.graph, {.logits_bytes = budget, .narrow_logits = narrow});
@@ -116,10 +116,13 @@ TEST(ExpandLinearCrossEntropy, ComputesWhatIsUsedOnly) {
   EXPECT_EQ(dots({0, 1}), 2);
   EXPECT_EQ(dots({2}), 2);
   EXPECT_EQ(dots({0, 1, 2}), 3);
+  EXPECT_EQ(dots({3}), 1);
+  EXPECT_EQ(dots({0, 3}), 1);
+  EXPECT_EQ(dots({1, 3}), 2);
 }
 
 TEST(ExpandLinearCrossEntropy, SymbolicTokensMakeOneChunk) {
-  const Loss loss = make_loss(Dim::symbol("N"), 33, 7, {0, 1, 2});
+  const Loss loss = make_loss(Dim::symbol("N"), 33, 7, {0, 1, 2, 3});
   const Graph graph = expand_linear_cross_entropy(loss.graph, {1});
   graph.verify("expand");
   expect_same_values(loss.graph, graph, loss.inputs, {{Dim::symbol_id("N"), 33}}, bounds::kInterpreted);

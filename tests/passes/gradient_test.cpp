@@ -234,7 +234,8 @@ TEST(Gradient, SymbolicShapes) {
       {x, checked(DType::kF32, {4, 5}, 62)}, bindings);
 }
 
-void expect_gradients_of_linear_cross_entropy(double softcap) {
+// `of_terms`: the loss is made of the sum and of every term, each to the second power.
+void expect_gradients_of_linear_cross_entropy(double softcap, bool of_terms = false) {
   const CheckedInput targets = {{DType::kI32, {6}}, make_host_tensor(DType::kI32, {6}, {0, 4, -1, 2, 2, 3})};
   Graph graph;
   const Value x = graph.add_input("x", {DType::kF32, {6, 3}}),
@@ -245,7 +246,11 @@ void expect_gradients_of_linear_cross_entropy(double softcap) {
   Attributes attributes;
   attributes.value = softcap;
   const Value loss = graph.add(Op::kLinearCrossEntropy, {x, weight, target, token_weights}, attributes);
-  const Value scaled = build.scale(build.mul(loss, loss), 0.5);
+  Value scaled = build.scale(build.mul(loss, loss), 0.5);
+  if (of_terms) {
+    const Value terms = {loss.node, 3};
+    scaled = build.add(scaled, build.reduce_sum(build.mul(terms, terms), {0}));
+  }
   graph.outputs = add_gradients(graph, scaled, std::vector{x, weight});
   graph.outputs.push_back(scaled);
   std::vector<HostTensor> values = {random_host_tensor(DType::kF32, {6, 3}, 71),
@@ -271,6 +276,11 @@ void expect_gradients_of_linear_cross_entropy(double softcap) {
 TEST(Gradient, LinearCrossEntropy) { expect_gradients_of_linear_cross_entropy(0); }
 
 TEST(Gradient, LinearCrossEntropyOfCappedLogits) { expect_gradients_of_linear_cross_entropy(0.8); }
+
+TEST(Gradient, TermsOfLinearCrossEntropy) {
+  expect_gradients_of_linear_cross_entropy(0, true);
+  expect_gradients_of_linear_cross_entropy(0.8, true);
+}
 
 TEST(Gradient, StopsAtIntegersComparisonsAndStoppedValues) {
   Graph graph;

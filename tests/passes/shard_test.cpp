@@ -238,9 +238,10 @@ return %4)"},
 %1 = input "y" : f32[12, 4]
 %2 = input "index" : i32[6]
 %3 = input "z" : f32[6]
-%4:3 = linear_cross_entropy(%0, %1, %2, %3) : f32[], f32[6, 4], f32[12, 4]
+%4:4 = linear_cross_entropy(%0, %1, %2, %3) : f32[], f32[6, 4], f32[12, 4], f32[6]
 %5 = mul(%4.2, %4.2) : f32[12, 4]
-return %4, %4.1, %5)"},
+%6 = mul(%4.3, %4.3) : f32[6]
+return %4, %4.1, %5, %6)"},
     {"attention", R"(%0 = input "q" : f32[6, 6, 6, 2]
 %1 = input "k" : f32[6, 4, 6, 2]
 %2 = input "v" : f32[6, 4, 6, 2]
@@ -498,7 +499,7 @@ TEST(Shard, ALossOverACutVocabularyMovesOneNumberForEachToken) {
 %1 = input "y" : f32[12, 4]
 %2 = input "index" : i32[6]
 %3 = input "z" : f32[6]
-%4:3 = linear_cross_entropy(%0, %1, %2, %3) : f32[], f32[6, 4], f32[12, 4]
+%4:4 = linear_cross_entropy(%0, %1, %2, %3) : f32[], f32[6, 4], f32[12, 4], f32[6]
 assign %1 = %4.2
 return %4, %4.1
 )");

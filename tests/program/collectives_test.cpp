@@ -239,7 +239,7 @@ TEST_P(RankPrograms, CountsTimesAndNamesItsCollectives) {
   std::vector<Hash128> hashes(2);
   run_programs(graph, one_axis(2), GetParam(), kOneQueue, [&](size_t rank, Program& program, ProgramRunner& runner) {
     hashes[rank] = program.hash();
-    const std::vector<Program::CollectiveReport> reports = program.collectives();
+    const std::vector<CollectiveReport> reports = program.collectives();
     ASSERT_EQ(reports.size(), 6u);
     EXPECT_EQ(reports[1].kind, CollectiveKind::kReduceScatter);
     EXPECT_EQ(reports[1].group, "dp");
@@ -248,7 +248,7 @@ TEST_P(RankPrograms, CountsTimesAndNamesItsCollectives) {
     EXPECT_EQ(reports[1].received_bytes, 3 * 35 * 4);
     EXPECT_EQ(reports[3].dtype, DType::kBF16);
     size_t named = 0;
-    for (const Program::KernelReport& report : program.kernel_reports())
+    for (const KernelReport& report : program.kernel_reports())
       named += report.kind == "all_gather over dp" && !report.source.has_value();
     EXPECT_EQ(named, 2u);
 

@@ -90,7 +90,7 @@ TEST(Context, PassesGetTheSizesOfTheDevice) {
 %1 = input "weight" : f32[50, 16]
 %2 = input "targets" : i32[4]
 %3 = input "token_weights" : f32[4]
-%4:3 = linear_cross_entropy(%0, %1, %2, %3) : f32[], f32[4, 16], f32[50, 16]
+%4:4 = linear_cross_entropy(%0, %1, %2, %3) : f32[], f32[4, 16], f32[50, 16], f32[4]
 return %4
 )");
   const auto rows_of_logits = [&](const std::string& device) {

@@ -57,7 +57,7 @@ class KernelsOnGpu : public testing::TestWithParam<std::string> {
     const std::vector<HostTensor> reference = interpret(graph, inputs, bindings_, Rounding::kRounded);
     Program program(graph, runner().device(), runner().library(), runner().arena());
     kinds_.clear();
-    for (const Program::KernelReport& report : program.kernel_reports()) kinds_.push_back(report.kind);
+    for (const KernelReport& report : program.kernel_reports()) kinds_.push_back(report.kind);
     const std::vector<HostTensor> actual = runner().run(program, inputs, bindings_);
     ASSERT_EQ(actual.size(), reference.size());
     for (size_t i = 0; i < actual.size(); ++i) {

@@ -138,7 +138,7 @@ TEST_P(HorizontalFusion, IsReported) {
   std::vector<HostTensor> inputs;
   for (int i = 0; i < 3; ++i) results.push_back(text.add(fmt::format("neg({}) : f32[40]", text.input("f32[40]"))));
   const LoweredProgram& program = expect_reference(text.graph(results));
-  const std::vector<Program::KernelReport> reports = program_->kernel_reports();
+  const std::vector<KernelReport> reports = program_->kernel_reports();
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].kind, "loop");
   EXPECT_THAT(reports[0].members, testing::EndsWith("neg f32[40]; 2 more like these"));

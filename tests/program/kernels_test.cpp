@@ -44,7 +44,7 @@ class Kernels : public testing::Test {
                             const std::vector<HostTensor>& reference) {
     Program program(graph, runner.device(), runner.library(), runner.arena());
     kinds_.clear();
-    for (const Program::KernelReport& report : program.kernel_reports()) kinds_.push_back(report.kind);
+    for (const KernelReport& report : program.kernel_reports()) kinds_.push_back(report.kind);
     const std::vector<HostTensor> actual = runner.run(program, inputs, bindings_);
     EXPECT_EQ(actual.size(), reference.size());
     for (size_t i = 0; i < actual.size() && i < reference.size(); ++i) {

@@ -54,7 +54,7 @@ std::shared_ptr<Device> device() { return open_device_under_test(device_of_envir
 // The blocks of each launch of a persistent kernel.
 std::vector<int64_t> persistent_launches(Program& program) {
   std::vector<int64_t> blocks;
-  const std::vector<Program::KernelReport> reports = program.kernel_reports();
+  const std::vector<KernelReport> reports = program.kernel_reports();
   for (const Instruction& instruction : program.lowered().instructions)
     if (const auto* launch = std::get_if<Launch>(&instruction.work))
       for (size_t p = 0; p < launch->phases.size(); ++p)

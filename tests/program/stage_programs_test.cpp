@@ -68,7 +68,7 @@ TEST_P(StagePrograms, ExchangeWhatTheirGraphsSay) {
         EXPECT_EQ(result.values[i], rank == 0 ? x + (4 + 16 + 64 + 256) * x * x : 256 * x * x) << rank << " " << i;
       }
     }
-    const std::vector<Program::MessageReport> messages = program.messages();
+    const std::vector<MessageReport> messages = program.messages();
     ASSERT_EQ(messages.size(), 8u);
     EXPECT_EQ(messages[rank == 0 ? 0 : 1].sends, true);
     EXPECT_EQ(messages[0].name, "there 0");

@@ -68,6 +68,8 @@ TEST(LossOps, LinearCrossEntropyIsCrossEntropyOfLinear) {
   expect_op(
       [&](In in) { return linear_cross_entropy(in[0], in[1], in[2], {.token_weights = to_tensor(token_weights)}); },
       {x, weight, targets}, {}, {weighted / 3.5});
+  expect_op([](In in) { return linear_cross_entropy(in[0], in[1], in[2], {.reduction = Reduction::kNone}); },
+            {x, weight, targets}, {2, 3}, each);
 }
 
 TEST(LossOps, LinearCrossEntropyCapsItsLogits) {

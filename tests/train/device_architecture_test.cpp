@@ -3,10 +3,10 @@
 
 #include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
-#include "causeway/train/log/announcement.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/run_context.h"
 #include "causeway/train/step/training_step.h"
+#include "causeway/train/training_run.h"
 #include "tests/device/gpu_stand_in_library.h"
 
 namespace causeway::train {

@@ -278,7 +278,7 @@ TEST_F(ObservedRun, ADamagedLinkEndsTheRunAndWhatWasCommittedStays) {
     const auto model = LanguageModel::create(run.model, 1);
     TrainingStep step(*model, run);
     if (Context::current()->rank() != 0) return;
-    for (const Program::CollectiveReport& one : step.main_step().prepare(step.main_arguments()).collectives())
+    for (const CollectiveReport& one : step.main_step().prepare(step.main_arguments()).collectives())
       sums += one.kind == CollectiveKind::kAllReduce;
   });
   ASSERT_GT(sums, 0);

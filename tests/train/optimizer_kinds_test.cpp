@@ -33,16 +33,19 @@ void PrintTo(const OptimizerCase& optimizer_case, std::ostream* out) { *out << o
 // of two ranks.
 std::vector<OptimizerCase> optimizer_cases() {
   std::vector<OptimizerCase> cases;
-  for (const std::string& name : optimizer_names()) {
-    cases.push_back({name, name});
-    const Optimizer& optimizer = find_optimizer(name);
-    if (optimizer.find_key("moments") == nullptr) continue;
-    cases.push_back({name + "_bf16", name, {"optimizer.moments=bf16"}});
-    cases.push_back({name + "_8bit",
-                     name,
-                     {"optimizer.moments=8bit", "optimizer.moment_block=32", "model.width=64", "model.ffn_width=128",
-                      "optimizer.learning_rate=1e-3"}});
-  }
+  for (const std::string& name : optimizer_names()) cases.push_back({name, name});
+  const auto in_8_bits = [](const std::string& optimizer, const std::string& rounding) {
+    return OptimizerCase{
+        optimizer + "_8bit",
+        optimizer,
+        {"optimizer.moments=8bit", "optimizer.moment_block=32", "optimizer.moment_rounding=" + rounding,
+         "model.width=64", "model.ffn_width=128", "optimizer.learning_rate=1e-3"}};
+  };
+  cases.push_back({"adamw_bf16", "adamw", {"optimizer.moments=bf16", "optimizer.moment_rounding=stochastic"}});
+  cases.push_back(in_8_bits("adamw", "stochastic"));
+  cases.push_back(in_8_bits("schedule_free_adamw", "nearest"));
+  cases.push_back(in_8_bits("muon", "nearest"));
+  cases.push_back({"adamw_average", "adamw", {"optimizer.average_decay=0.5"}});
   return cases;
 }
 

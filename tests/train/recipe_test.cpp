@@ -241,9 +241,9 @@ TEST(Recipe, WordsOfTheFieldLeadToTheKey) {
   EXPECT_EQ(error_of_recipe(kSmall, {"train.fp16=true"}),
             "command line: train.fp16: unknown key | Here that is train.precision. There is no fp16: "
             "train.precision=bf16 has its speed and needs no loss scale.");
-  EXPECT_EQ(error_of_recipe("lora:\n  rank: 8\n"),
-            "file.yaml: lora.rank: unknown key | There are no adapters: all weights are trained (model.from begins "
-            "with a model's).");
+  EXPECT_EQ(error_of_recipe(kSmall, {"lora_r=8"}),
+            "command line: lora_r: unknown key | Here that is lora.rank. Above 0 there are adapters, which alone are "
+            "trained.");
   EXPECT_NE(error_of_recipe(kSmall, {"train.precision=fp16"}).find("Here that is bf16."), std::string::npos);
   EXPECT_NE(error_of_recipe(kSmall, {"train.recompute=full"}).find("Here that is block."), std::string::npos);
   EXPECT_NE(error_of_recipe(kSmall, {"model.family=mixtral"}).find("It is not here: its layers have experts"),

@@ -21,7 +21,7 @@ int64_t optimizer_launches(int64_t layers, const std::string& mesh) {
       LanguageModel::create(recipe.model, std::nullopt, weight_storage(recipe));
   TrainingStep step(*model, recipe);
   Program& program = step.main_step().prepare(step.main_arguments());
-  const std::vector<Program::KernelReport> reports = program.kernel_reports();
+  const std::vector<KernelReport> reports = program.kernel_reports();
   int64_t launches = 0;
   for (const Instruction& instruction : program.lowered().instructions)
     if (const auto* launch = std::get_if<Launch>(&instruction.work);

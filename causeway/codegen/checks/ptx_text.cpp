@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <optional>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/checks/ptx_names.h"
 
 namespace causeway::codegen {
 namespace {
@@ -76,6 +76,34 @@ constexpr std::string_view kWriteNothing[] = {"st.",
                                               "call",
                                               "brkpt"};
 
+void make_blocks(PtxFunction& function, int last_line) {
+  std::vector<PtxInstruction>& instructions = function.instructions;
+  // A function may end in a branch back; what a label at the end names is there, too.
+  PtxInstruction end;
+  end.opcode = end.text = "ret";
+  end.line = last_line;
+  instructions.push_back(end);
+  const int count = static_cast<int>(instructions.size());
+  std::vector<bool> begins(static_cast<size_t>(count) + 1);
+  begins[0] = true;
+  for (int i = 0; i < count; ++i) {
+    const PtxInstruction& one = instructions[static_cast<size_t>(i)];
+    if (one.branches()) begins[static_cast<size_t>(one.target)] = true;
+    if (one.ends_block()) begins[static_cast<size_t>(i) + 1] = true;
+  }
+  std::vector<int> block_of(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    if (begins[static_cast<size_t>(i)]) function.blocks.push_back({i, i, {}});
+    block_of[static_cast<size_t>(i)] = static_cast<int>(function.blocks.size()) - 1;
+    function.blocks.back().end = i + 1;
+  }
+  for (PtxBlock& block : function.blocks) {
+    const PtxInstruction& last = instructions[static_cast<size_t>(block.end) - 1];
+    if (last.branches()) block.successors.push_back(block_of[static_cast<size_t>(last.target)]);
+    if (last.falls_through() && block.end < count) block.successors.push_back(block_of[static_cast<size_t>(block.end)]);
+  }
+}
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -101,12 +129,6 @@ class Parser {
   }
 
  private:
-  // The names that one pair of braces declares.
-  struct Scope {
-    int parent = -1;
-    std::map<std::string, int, std::less<>> registers;
-    std::map<std::string, int, std::less<>> labels;
-  };
   struct Branch {
     size_t instruction;
     int scope;
@@ -171,7 +193,7 @@ class Parser {
 
   void function(std::string_view head) {
     function_ = PtxFunction();
-    scopes_ = {Scope()};
+    names_ = PtxNames();
     branches_.clear();
     const size_t kind =
         head.find(".entry") != std::string_view::npos ? head.find(".entry") + 6 : head.find(".func") + 5;
@@ -186,33 +208,32 @@ class Parser {
       while (digits < figures.size() && std::isdigit(static_cast<unsigned char>(figures[digits]))) ++digits;
       function_.threads = static_cast<int>(number(figures.substr(0, digits)).value_or(0));
     }
-    int scope = 0;
     for (;;) {
       skip_space();
       if (at_ == text_.size()) fail("the text ends within a function");
       if (text_[at_] == '{') {
         ++at_;
-        scopes_.push_back({scope, {}, {}});
-        scope = static_cast<int>(scopes_.size()) - 1;
+        names_.open_scope();
       } else if (text_[at_] == '}') {
         ++at_;
-        if (scope == 0) break;
-        scope = scopes_[static_cast<size_t>(scope)].parent;
+        if (names_.is_outermost()) break;
+        names_.close_scope();
       } else {
-        statement(scope);
+        statement();
       }
     }
     for (const Branch& branch : branches_) {
-      const int target = find_label(branch.scope, branch.label);
+      const int target = names_.find_label(branch.scope, branch.label);
       if (target < 0) fail("there is no label " + branch.label);
       function_.instructions[branch.instruction].target = target;
     }
-    make_blocks();
+    make_blocks(function_, line_);
+    function_.register_names = names_.register_names();
     function_.registers = static_cast<int>(function_.register_names.size());
     module_.functions.push_back(std::move(function_));
   }
 
-  void statement(int scope) {
+  void statement() {
     const int line = line_;
     buffer_.clear();
     for (;; ++at_) {
@@ -225,7 +246,7 @@ class Parser {
       if (c == '\n') ++line_;
       if (c == ';') break;
       if (c == ':' && std::all_of(buffer_.begin(), buffer_.end(), is_name)) {
-        scopes_[static_cast<size_t>(scope)].labels[buffer_] = static_cast<int>(function_.instructions.size());
+        names_.declare_label(buffer_, static_cast<int>(function_.instructions.size()));
         ++at_;
         return;
       }
@@ -237,72 +258,43 @@ class Parser {
     }
     ++at_;
     std::string_view text = trimmed(buffer_);
-    if (text.starts_with(".reg")) return declare(scope, text);
+    if (text.starts_with(".reg")) return declare(text);
     if (text.starts_with(".shared")) return shared_symbol(text);
     if (text.empty() || text.starts_with(".")) return;
-    instruction(scope, text, line);
+    instruction(text, line);
   }
 
-  void declare(int scope, std::string_view text) {
+  void declare(std::string_view text) {
     const size_t type = text.find('.', 1);
     const size_t names = type == std::string_view::npos ? type : text.find(' ', type);
     if (names == std::string_view::npos) fail("a declaration names no registers");
     text = trimmed(text.substr(names));
     for (const std::string_view name : split_operands(text)) {
       if (name.ends_with('>')) continue;  // a range: numbered as they are met
-      scopes_[static_cast<size_t>(scope)].registers[std::string(name)] = add_register(name);
+      names_.declare_register(name);
     }
   }
 
-  int add_register(std::string_view name) {
-    function_.register_names.emplace_back(name);
-    return static_cast<int>(function_.register_names.size()) - 1;
-  }
-
-  // -1 for what is no register.
-  int find_register(int scope, std::string_view name) {
-    for (int at = scope; at >= 0; at = scopes_[static_cast<size_t>(at)].parent) {
-      const auto& registers = scopes_[static_cast<size_t>(at)].registers;
-      if (const auto found = registers.find(name); found != registers.end()) return found->second;
-    }
-    if (name.size() < 2 || name[0] != '%' || !std::isdigit(static_cast<unsigned char>(name.back()))) return -1;
-    // %clock64 and its like are special registers, which have letters of their own.
-    const std::string_view letters = name.substr(1, name.find_first_of("0123456789") - 1);
-    static constexpr std::string_view kKinds[] = {"r", "rd", "rs", "f", "fd", "p", "h", "hh", "rq"};
-    if (std::ranges::find(kKinds, letters) == std::end(kKinds)) return -1;
-    const int added = add_register(name);
-    scopes_[0].registers[std::string(name)] = added;
-    return added;
-  }
-
-  int find_label(int scope, const std::string& label) const {
-    for (int at = scope; at >= 0; at = scopes_[static_cast<size_t>(at)].parent) {
-      const auto& labels = scopes_[static_cast<size_t>(at)].labels;
-      if (const auto found = labels.find(label); found != labels.end()) return found->second;
-    }
-    return -1;
-  }
-
-  void add_registers(int scope, std::string_view list, std::vector<int>& registers) {
+  void add_registers(std::string_view list, std::vector<int>& registers) {
     for (const std::string_view name : split_operands(list))
-      if (const int found = find_register(scope, name); found >= 0) registers.push_back(found);
+      if (const int found = names_.find_register(name); found >= 0) registers.push_back(found);
   }
 
-  PtxOperand operand(int scope, std::string_view text) {
+  PtxOperand operand(std::string_view text) {
     PtxOperand result;
     if (text == "_") return result;
     if (text.starts_with('{')) {
       result.kind = PtxOperand::Kind::kVector;
-      add_registers(scope, text.substr(1, text.size() - 2), result.registers);
+      add_registers(text.substr(1, text.size() - 2), result.registers);
     } else if (text.starts_with('[')) {
       result.kind = PtxOperand::Kind::kAddress;
       const std::vector<std::string_view> parts = split_operands(text.substr(1, text.size() - 2));
       if (parts.empty()) fail("an address is empty");
-      if (parts.size() > 1) add_registers(scope, trimmed(parts[1].substr(1, parts[1].size() - 2)), result.more);
+      if (parts.size() > 1) add_registers(trimmed(parts[1].substr(1, parts[1].size() - 2)), result.more);
       const size_t plus = parts[0].find('+');
       const std::string_view base = trimmed(parts[0].substr(0, plus));
       if (plus != std::string_view::npos) result.value = number(trimmed(parts[0].substr(plus + 1))).value_or(0);
-      if (const int found = find_register(scope, base); found >= 0) {
+      if (const int found = names_.find_register(base); found >= 0) {
         result.registers = {found};
       } else if (const auto immediate = number(base)) {
         result.value += *immediate;
@@ -312,8 +304,8 @@ class Parser {
     } else if (const size_t bar = text.find('|'); bar != std::string_view::npos) {
       result.kind = PtxOperand::Kind::kVector;  // two results
       for (const std::string_view name : {text.substr(0, bar), text.substr(bar + 1)})
-        if (const int found = find_register(scope, trimmed(name)); found >= 0) result.registers.push_back(found);
-    } else if (const int found = find_register(scope, text); found >= 0) {
+        if (const int found = names_.find_register(trimmed(name)); found >= 0) result.registers.push_back(found);
+    } else if (const int found = names_.find_register(text); found >= 0) {
       result.kind = PtxOperand::Kind::kRegister;
       result.registers = {found};
     } else if (const auto immediate = number(text)) {
@@ -326,7 +318,7 @@ class Parser {
     return result;
   }
 
-  void instruction(int scope, std::string_view text, int line) {
+  void instruction(std::string_view text, int line) {
     PtxInstruction result;
     result.line = line;
     result.text = text;
@@ -335,7 +327,7 @@ class Parser {
       result.negated = text.starts_with('!');
       if (result.negated) text.remove_prefix(1);
       const size_t space = text.find(' ');
-      result.predicate = find_register(scope, text.substr(0, space));
+      result.predicate = names_.find_register(text.substr(0, space));
       if (space == std::string_view::npos || result.predicate < 0) fail("a guard has no predicate");
       text = trimmed(text.substr(space));
     }
@@ -343,9 +335,9 @@ class Parser {
     result.opcode = text.substr(0, space);
     text = trimmed(text.substr(space));
     if (result.opcode == "bra" || result.opcode == "bra.uni") {
-      branches_.push_back({function_.instructions.size(), scope, std::string(text)});
+      branches_.push_back({function_.instructions.size(), names_.scope(), std::string(text)});
     } else {
-      for (const std::string_view part : split_operands(text)) result.operands.push_back(operand(scope, part));
+      for (const std::string_view part : split_operands(text)) result.operands.push_back(operand(part));
     }
     result.writes_first =
         std::none_of(std::begin(kWriteNothing), std::end(kWriteNothing), [&](std::string_view prefix) {
@@ -356,42 +348,13 @@ class Parser {
     function_.instructions.push_back(std::move(result));
   }
 
-  void make_blocks() {
-    std::vector<PtxInstruction>& instructions = function_.instructions;
-    // A function may end in a branch back; what a label at the end names is there, too.
-    PtxInstruction end;
-    end.opcode = end.text = "ret";
-    end.line = line_;
-    instructions.push_back(end);
-    const int count = static_cast<int>(instructions.size());
-    std::vector<bool> begins(static_cast<size_t>(count) + 1);
-    begins[0] = true;
-    for (int i = 0; i < count; ++i) {
-      const PtxInstruction& one = instructions[static_cast<size_t>(i)];
-      if (one.branches()) begins[static_cast<size_t>(one.target)] = true;
-      if (one.ends_block()) begins[static_cast<size_t>(i) + 1] = true;
-    }
-    std::vector<int> block_of(static_cast<size_t>(count));
-    for (int i = 0; i < count; ++i) {
-      if (begins[static_cast<size_t>(i)]) function_.blocks.push_back({i, i, {}});
-      block_of[static_cast<size_t>(i)] = static_cast<int>(function_.blocks.size()) - 1;
-      function_.blocks.back().end = i + 1;
-    }
-    for (PtxBlock& block : function_.blocks) {
-      const PtxInstruction& last = instructions[static_cast<size_t>(block.end) - 1];
-      if (last.branches()) block.successors.push_back(block_of[static_cast<size_t>(last.target)]);
-      if (last.falls_through() && block.end < count)
-        block.successors.push_back(block_of[static_cast<size_t>(block.end)]);
-    }
-  }
-
   std::string_view text_;
   size_t at_ = 0;
   int line_ = 1;
   std::string buffer_;
   PtxModule module_;
   PtxFunction function_;
-  std::vector<Scope> scopes_;
+  PtxNames names_;
   std::vector<Branch> branches_;
 };
 

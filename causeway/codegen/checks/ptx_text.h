@@ -40,7 +40,14 @@ struct PtxInstruction {
 
   bool is(std::string_view prefix) const { return opcode.starts_with(prefix); }
   bool has(std::string_view part) const { return opcode.find(part) != std::string::npos; }
+  bool is_unsigned() const { return has(".u"); }
+  // What follows the first dot of the opcode: "lt.s32" of setp.
+  std::string_view after_dot() const { return std::string_view(opcode).substr(opcode.find('.') + 1); }
   bool branches() const { return target >= 0; }
+  bool writes_register() const {
+    return writes_first && !operands.empty() && !operands[0].registers.empty() &&
+           operands[0].kind != PtxOperand::Kind::kAddress;
+  }
   // Does not go on with the next instruction, or need not.
   bool ends_block() const;
   // Whether it may go on with the next one.

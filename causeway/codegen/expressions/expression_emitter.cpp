@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/expressions/elementwise_text.h"
 #include "causeway/graph/op.h"
 
 namespace causeway::codegen {
@@ -310,129 +311,44 @@ bool ExpressionEmitter::adds_one_to_erf(const Node& node, const std::vector<Elem
          other.op == Op::kConstant && other.attributes.value == 1;
 }
 
-// As long as there are ops: each has its case.
 WrittenValue ExpressionEmitter::write_elementwise(const Node& node, const std::vector<ElementValue>& inputs,
                                                   int depth) {
   const DType dtype = node.outputs[0].dtype;
   const DType input_dtype = graph_.dtype(node.inputs[0]);
-  const auto in = [&](size_t i) -> const std::string& { return inputs[i].name; };
+  const std::string& in = inputs[0].name;
   const bool floating = is_float(dtype);
-  const auto call = [&](const char* function) {
-    std::string arguments;
-    for (const ElementValue& input : inputs) arguments += (arguments.empty() ? "" : ", ") + input.name;
-    return fmt::format("{}({})", function, arguments);
-  };
-  const auto infix = [&](const char* symbol) { return fmt::format("{} {} {}", in(0), symbol, in(1)); };
   std::string text;
   switch (node.op) {
-    case Op::kNeg:
-      text = floating ? fmt::format("-{}", in(0)) : call("negate_integer");
-      break;
-    case Op::kAbs:
-      text = call(floating ? "__builtin_fabsf" : "absolute_integer");
-      break;
-    case Op::kExp2:
-      text = call("exp2_f32");
-      break;
-    case Op::kLog2:
-      text = call("log2_f32");
-      break;
-    case Op::kSin:
-      text = call("sin_f32");
-      break;
-    case Op::kCos:
-      text = call("cos_f32");
-      break;
-    case Op::kSqrt:
-      text = call("__builtin_sqrtf");
-      break;
-    case Op::kRsqrt:
-      text = call("rsqrt_f32");
-      break;
-    case Op::kRecip:
-      text = call("reciprocal_f32");
-      break;
     case Op::kTanh:
-      text = call(text_.tanh_function());
+      text = fmt::format("{}({})", text_.tanh_function(), in);
       break;
     case Op::kErf: {
-      WrittenValue written = declare(compute_type(dtype), round(dtype, call("erf_f32")), depth);
-      if (dtype == DType::kF32) erf_arguments_[written.variable] = in(0);
+      WrittenValue written = declare(compute_type(dtype), round(dtype, fmt::format("erf_f32({})", in)), depth);
+      if (dtype == DType::kF32) erf_arguments_[written.variable] = in;
       return written;
     }
-    case Op::kFloor:
-      text = call("__builtin_floorf");
-      break;
     case Op::kCast:
       if (floating && size_bytes(dtype) == 1)
-        return declare_stored(dtype, to_storage(dtype, in_float(input_dtype, in(0))), depth);
-      text = convert(input_dtype, dtype, in(0));
+        return declare_stored(dtype, to_storage(dtype, in_float(input_dtype, in)), depth);
+      text = convert(input_dtype, dtype, in);
       break;
     case Op::kBitcast:
       return declare_stored(
-          dtype, fmt::format("__builtin_bit_cast({}, {})", storage_type(dtype), to_storage(input_dtype, in(0))), depth);
+          dtype, fmt::format("__builtin_bit_cast({}, {})", storage_type(dtype), to_storage(input_dtype, in)), depth);
     case Op::kAdd:
-      text = !floating ? call("add_integers")
-             : adds_one_to_erf(node, inputs, 0)
+      text = floating && adds_one_to_erf(node, inputs, 0)
                  ? fmt::format("one_plus_erf_f32({})", erf_arguments_.at(inputs[0].variable))
-             : adds_one_to_erf(node, inputs, 1)
+             : floating && adds_one_to_erf(node, inputs, 1)
                  ? fmt::format("one_plus_erf_f32({})", erf_arguments_.at(inputs[1].variable))
-                 : infix("+");
-      break;
-    case Op::kSub:
-      text = floating ? infix("-") : call("subtract_integers");
-      break;
-    case Op::kMul:
-      text = floating ? infix("*") : call("multiply_integers");
-      break;
-    case Op::kDiv:
-      text = floating ? infix("/") : call("divide_integers");
-      break;
-    case Op::kRem:
-      text = call(floating ? "fmod_f32" : "integer_remainder");
-      break;
-    case Op::kMax:
-      text = floating ? call("max_f32") : fmt::format("{0} > {1} ? {0} : {1}", in(0), in(1));
-      break;
-    case Op::kMin:
-      text = floating ? call("min_f32") : fmt::format("{0} < {1} ? {0} : {1}", in(0), in(1));
-      break;
-    case Op::kPow:
-      text = call("pow_f32");
-      break;
-    case Op::kAnd:
-      text = infix("&");
-      break;
-    case Op::kOr:
-      text = infix("|");
-      break;
-    case Op::kXor:
-      text = infix("^");
-      break;
-    case Op::kShl:
-      text = call("shift_left");
-      break;
-    case Op::kShr:
-      text = call("shift_right");
+                 : elementwise_text(node.op, floating, inputs);
       break;
     case Op::kLt:
-      text = settled_comparison(node, inputs).value_or(infix("<"));
-      break;
     case Op::kLe:
-      text = settled_comparison(node, inputs).value_or(infix("<="));
-      break;
     case Op::kEq:
-      text = settled_comparison(node, inputs).value_or(infix("=="));
-      break;
-    case Op::kSelect:
-      text = fmt::format("{} ? {} : {}", in(0), in(1), in(2));
-      break;
-    case Op::kFma:
-      text = floating ? fmt::format("{} * {} + {}", in(0), in(1), in(2))
-                      : fmt::format("add_integers(multiply_integers({}, {}), {})", in(0), in(1), in(2));
+      text = settled_comparison(node, inputs).value_or(elementwise_text(node.op, floating, inputs));
       break;
     default:
-      CAUSEWAY_CHECK(false, "{} is not elementwise", op_name(node.op));
+      text = elementwise_text(node.op, floating, inputs);
   }
   const bool computed_in_float = floating && node.op != Op::kCast && node.op != Op::kSelect;
   if (computed_in_float) text = round(dtype, "(" + text + ")");

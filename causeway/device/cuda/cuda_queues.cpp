@@ -7,7 +7,8 @@
 #include <memory>
 
 #include "causeway/base/error.h"
-#include "causeway/base/log.h"
+#include "causeway/device/cuda/cuda_image.h"
+#include "causeway/device/cuda/cuda_tensor_map.h"
 #include "causeway/device/populated_memory.h"
 
 namespace causeway::device {
@@ -34,28 +35,30 @@ bool is_fatal(Result result) {
   }
 }
 
-// A library in the driver, and where its assembler writes: it may do so again when another context needs the library.
-struct LoadedImage {
-  static constexpr size_t kLogBytes = 8 << 10;
+using CudaLaunchAttributes = std::array<CudaLaunchAttribute, 3>;
 
-  void* library = nullptr;
-  // One byte more than the driver knows of ends the text.
-  std::string info = std::string(kLogBytes + 1, '\0'), error = std::string(kLogBytes + 1, '\0');
-  std::array<CudaDriver::JitOption, 5> names = {CudaDriver::kInfoLog, CudaDriver::kInfoLogBytes, CudaDriver::kErrorLog,
-                                                CudaDriver::kErrorLogBytes, CudaDriver::kLogVerbose};
-  std::array<void*, 5> values = {info.data(), reinterpret_cast<void*>(kLogBytes), error.data(),
-                                 reinterpret_cast<void*>(kLogBytes), reinterpret_cast<void*>(uintptr_t{1})};
-};
-
-// Kernels are written so that the assembler has nothing to remark.
-void warn_of_remarks(std::string_view log) {
-  for (size_t from = 0; from < log.size();) {
-    const size_t end = std::min(log.find('\n', from), log.size());
-    const std::string_view line = log.substr(from, end - from);
-    if (line.find("Potential Performance Loss") != std::string_view::npos)
-      log_warning("a kernel is slower than it should be; please report it: {}", line);
-    from = end + 1;
+// All but the stream; the attributes that it points to are set.
+CudaLaunchConfig launch_config(const GpuLaunch& launch, int driver_version, CudaLaunchAttributes& attributes) {
+  unsigned count = 0;
+  if (launch.cluster > 1) attributes[count++].value.cluster = {launch.cluster, 1, 1};
+  // Older drivers wait for what was launched before, of which kernels then find nothing to wait for.
+  if (launch.may_begin_early && driver_version >= CudaDriver::kRecordsEarlyLaunches) {
+    attributes[count].id = CudaLaunchAttribute::kProgrammaticStreamSerialization;
+    attributes[count++].value.allowed = 1;
   }
+  // Blocks of launches that divide a multiprocessor's memory otherwise between cache and shared memory would wait until
+  // it has none of the other left.
+  if (launch.may_begin_early && driver_version >= CudaDriver::kDividesMemoryByLaunch) {
+    attributes[count].id = CudaLaunchAttribute::kPreferredSharedMemoryCarveout;
+    attributes[count++].value.shared_percent = 100;
+  }
+  CudaLaunchConfig config;
+  config.grid_x = launch.blocks;
+  config.block_x = launch.threads;
+  config.shared_bytes = launch.shared_bytes;
+  config.attributes = attributes.data();
+  config.attribute_count = count;
+  return config;
 }
 
 }  // namespace
@@ -262,51 +265,24 @@ void CudaQueues::write_word(uint32_t* word, uint32_t value, DeviceQueue queue) {
   check(driver_->stream_write_word(stream(queue), address(word), value, CudaDriver::kWriteDefault), "write a word");
 }
 
-// Of the driver's ways to machine code: its linker (cuLink...) assembles each text as one unit of several, where
-// setmaxnreg is ignored and wgmma instructions wait for one another (ptxas, C7504, C7509; `ptxas -c` does the same),
-// and cuModuleLoadDataEx assembles one text at a time, whatever the threads.
 void* CudaQueues::load_image(std::string_view image) {
   enter();
-  auto loaded = std::make_unique<LoadedImage>();
-  const std::string text(image);  // its end is marked by a zero
-  Result result = driver_->library_load(&loaded->library, text.c_str(), loaded->names.data(), loaded->values.data(),
-                                        static_cast<unsigned>(loaded->names.size()), nullptr, nullptr, 0);
-  // Some errors appear when the library becomes this context's.
-  if (result == CudaDriver::kSuccess) {
-    void* module = nullptr;
-    result = driver_->library_module(&module, loaded->library);
-    if (result != CudaDriver::kSuccess) driver_->library_unload(loaded->library);
-  }
-  const std::string& info = loaded->info;
-  if (result == CudaDriver::kUnsupportedPtxVersion) {
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("the NVIDIA driver (CUDA {}) is too old for these kernels", driver_->version_text()),
-                device(), "Install version 525 (CUDA 12.0) or newer.");
-  }
-  // Whatever the driver calls it, what the assembler said tells more.
-  if (result == CudaDriver::kInvalidPtx || (result != CudaDriver::kSuccess && loaded->error[0] != 0)) {
-    throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("the driver's assembler refused a kernel: {} ({})\n{}{}", driver_->name_of(result),
-                            driver_->text_of(result), loaded->error.c_str(), info.c_str()),
-                device(), "Is it your own kernel, look at the lines named; otherwise please report it.");
-  }
-  check(result, "load a kernel");
-  if (info[0] != 0) log_debug("{}: {}", device(), info.c_str());
-  warn_of_remarks(info.c_str());
+  auto loaded = std::make_unique<CudaImage>();
+  check(loaded->load(*driver_, image, device()), "load a kernel");
   return loaded.release();
 }
 
 void CudaQueues::unload_image(void* image) noexcept {
   driver_->context_set_current(context_);
   wait_for_streams();
-  driver_->library_unload(static_cast<LoadedImage*>(image)->library);
-  delete static_cast<LoadedImage*>(image);
+  driver_->library_unload(static_cast<CudaImage*>(image)->library());
+  delete static_cast<CudaImage*>(image);
 }
 
 GpuKernel CudaQueues::find_kernel(void* image, const std::string& name) {
   enter();
   void* module = nullptr;
-  check(driver_->library_module(&module, static_cast<LoadedImage*>(image)->library), "find a kernel's module");
+  check(driver_->library_module(&module, static_cast<CudaImage*>(image)->library()), "find a kernel's module");
   GpuKernel kernel;
   kernel.name = name;
   kernel.dynamic_shared_limit = kDefaultSharedBytes;
@@ -326,33 +302,7 @@ GpuKernel CudaQueues::find_kernel(void* image, const std::string& name) {
 }
 
 TensorMapBytes CudaQueues::encode_tensor_map(const TensorMap& map, void* buffer) {
-  const auto type = map.element_bytes == 1   ? CudaDriver::kUint8
-                    : map.element_bytes == 2 ? CudaDriver::kUint16
-                    : map.rounds_to_tf32     ? CudaDriver::kTfloat32
-                                             : CudaDriver::kUint32;
-  const int swizzle = map.swizzle_bytes == 0 ? 0 : map.swizzle_bytes == 32 ? 1 : map.swizzle_bytes == 64 ? 2 : 3;
-  std::array<uint64_t, TensorMap::kMaxRank> sizes{}, strides{};
-  std::array<uint32_t, TensorMap::kMaxRank> box{}, element_strides{};
-  for (size_t i = 0; i < static_cast<size_t>(map.rank); ++i) {
-    sizes[i] = static_cast<uint64_t>(map.sizes[i]);
-    box[i] = static_cast<uint32_t>(map.box[i]);
-    element_strides[i] = 1;
-    // The contiguous dimension's stride is left out.
-    if (i > 0) strides[i - 1] = static_cast<uint64_t>(map.stride_bytes[i]);
-  }
-  TensorMapBytes encoded;
-  const Result result = driver_->tensor_map_encode(
-      &encoded, type, static_cast<uint32_t>(map.rank), static_cast<std::byte*>(buffer) + map.offset, sizes.data(),
-      strides.data(), box.data(), element_strides.data(), 0, swizzle, CudaDriver::kPromote256Bytes, 0);
-  if (result != CudaDriver::kSuccess) {
-    std::string text;
-    for (size_t i = 0; i < static_cast<size_t>(map.rank); ++i)
-      text += fmt::format("{}{} every {} bytes in boxes of {}", i == 0 ? "" : "; ", map.sizes[i], map.stride_bytes[i],
-                          map.box[i]);
-    CAUSEWAY_CHECK(false, "the driver refused a tensor map ({}): {} bytes an element, offset {}, swizzle {}, {}",
-                   driver_->name_of(result), map.element_bytes, map.offset, map.swizzle_bytes, text);
-  }
-  return encoded;
+  return encode_cuda_tensor_map(*driver_, map, buffer);
 }
 
 void CudaQueues::launch(const GpuLaunch& launch) {
@@ -364,27 +314,9 @@ void CudaQueues::launch(const GpuLaunch& launch) {
           fmt::format("give {} bytes of shared memory to {}", launch.shared_bytes, kernel.name));
     kernel.dynamic_shared_limit = static_cast<int>(launch.shared_bytes);
   }
-  CudaLaunchAttribute attributes[3];
-  unsigned count = 0;
-  if (launch.cluster > 1) attributes[count++].value.cluster = {launch.cluster, 1, 1};
-  // Older drivers wait for what was launched before, of which kernels then find nothing to wait for.
-  if (launch.may_begin_early && driver_->version >= CudaDriver::kRecordsEarlyLaunches) {
-    attributes[count].id = CudaLaunchAttribute::kProgrammaticStreamSerialization;
-    attributes[count++].value.allowed = 1;
-  }
-  // Blocks of launches that divide a multiprocessor's memory otherwise between cache and shared memory would wait until
-  // it has none of the other left.
-  if (launch.may_begin_early && driver_->version >= CudaDriver::kDividesMemoryByLaunch) {
-    attributes[count].id = CudaLaunchAttribute::kPreferredSharedMemoryCarveout;
-    attributes[count++].value.shared_percent = 100;
-  }
-  CudaLaunchConfig config;
-  config.grid_x = launch.blocks;
-  config.block_x = launch.threads;
-  config.shared_bytes = launch.shared_bytes;
+  CudaLaunchAttributes attributes;
+  CudaLaunchConfig config = launch_config(launch, driver_->version, attributes);
   config.stream = stream(launch.queue);
-  config.attributes = attributes;
-  config.attribute_count = count;
   // Not as one buffer of all parameters: a kernel's first parameter need not lie at its start when it is aligned.
   void* parameter = launch.arguments;
   const Result result = driver_->launch(&config, kernel.function, &parameter, nullptr);

@@ -45,9 +45,7 @@ class CudaQueues : public GpuQueues {
   void close_imported(void* memory) noexcept override;
   void wait_for_word(const uint32_t* word, uint32_t value, DeviceQueue queue) override;
   void write_word(uint32_t* word, uint32_t value, DeviceQueue queue) override;
-  // PTX to machine code for this GPU, by the driver's assembler or from the driver's cache. What the assembler says of
-  // registers and spills goes to the debug log, and what it could not do well is a warning, when it runs. Throws
-  // Error(kInvalidArgument) with its messages.
+  // A CudaImage.
   void* load_image(std::string_view image) override;
   void unload_image(void* image) noexcept override;
   GpuKernel find_kernel(void* image, const std::string& name) override;

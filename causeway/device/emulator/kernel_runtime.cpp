@@ -323,7 +323,7 @@ void cluster_barrier() {
   });
 }
 int take_task(const void* counter, int tasks, int refusals, int in_order) {
-  return guarded([&](ThreadCluster& cluster) { return cluster.take_task(counter, tasks, refusals, in_order != 0); });
+  return guarded([&](ThreadCluster& cluster) { return cluster.tasks().take(counter, tasks, refusals, in_order != 0); });
 }
 void bulk_store(float* to, const void* shared, int bytes, int adds) {
   guarded([&](ThreadCluster& cluster) { cluster.bulk_store(to, shared, bytes, adds != 0); });

@@ -75,6 +75,34 @@ class AddedTokens {
 
   static constexpr size_t kLongestToken = 4096;
 
+  // The same with where each stretch came from: take(id, span of `text`), and take_text(text, the origins of its bytes in
+  // `text`, begins).
+  template <class Take, class TakeText>
+  void for_each_tracked_segment(std::string_view text, const TextNormalizer* normalizer, bool special, const Take& take,
+                                const TakeText& take_text) const {
+    for (const Span& span : find(text, false, special)) {
+      if (span.id) {
+        take(*span.id, TextSpan{span.begin, span.end});
+        continue;
+      }
+      std::string segment(text.substr(span.begin, span.end - span.begin));
+      TextOrigins origins = own_origins(segment.size(), span.begin);
+      if (normalizer != nullptr) {
+        segment = normalizer->apply_tracked(std::move(segment), origins);
+        EncodingBudget::current().spend(segment.size(), "tokenizer.json: normalizer");
+      }
+      for (const Span& inner : find(segment, true, special)) {
+        const std::span<const TextSpan> of_inner = std::span(origins).subspan(inner.begin, inner.end - inner.begin);
+        if (inner.id) {
+          take(*inner.id, joined_origin(of_inner, of_inner.front().begin));
+        } else {
+          take_text(std::string_view(segment).substr(inner.begin, inner.end - inner.begin), of_inner,
+                    span.begin == 0 && inner.begin == 0);
+        }
+      }
+    }
+  }
+
  private:
   std::vector<AddedToken> tokens_;
   ByteTrie as_written_;  // values are indices into tokens_

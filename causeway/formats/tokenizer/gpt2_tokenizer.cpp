@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <utility>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
@@ -257,6 +258,30 @@ void Gpt2Tokenizer::encode_to(std::string_view text, bool read_special_tokens, s
   state_->added.for_each_segment(
       text, nullptr, read_special_tokens, [&](int32_t id) { ids.push_back(id); },
       [&](std::string_view segment, bool /*starts_input*/) { state_->encode_segment(segment, *cache, ids); });
+}
+
+void Gpt2Tokenizer::encode_spans_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids,
+                                    std::vector<TextSpan>& spans) const {
+  const EncodingBudget::Scope budget(text.size());
+  const PieceCachePool::Lease cache(state_->caches);
+  state_->added.for_each_tracked_segment(
+      text, nullptr, read_special_tokens,
+      [&](int32_t id, TextSpan span) {
+        ids.push_back(id);
+        spans.push_back(span);
+      },
+      [&](std::string_view segment, std::span<const TextSpan> origins, bool /*starts_input*/) {
+        size_t begin = origins.front().begin;
+        // A space that was put in front is nothing of the text.
+        size_t added = state_->adds_prefix_space && !segment.starts_with(' ') ? 1 : 0;
+        const size_t before = ids.size();
+        state_->encode_segment(segment, *cache, ids);
+        for (size_t i = before; i < ids.size(); ++i) {
+          const size_t end = begin + state_->tokens[static_cast<size_t>(ids[i])].size() - std::exchange(added, 0);
+          spans.push_back({begin, end});
+          begin = end;
+        }
+      });
 }
 
 AroundText Gpt2Tokenizer::around_text() const { return state_->around; }

@@ -29,6 +29,8 @@ class Gpt2Tokenizer final : public Tokenizer {
   using Tokenizer::cut_position;
   using Tokenizer::encode_to;
   void encode_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids) const override;
+  void encode_spans_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids,
+                       std::vector<TextSpan>& spans) const override;
   // What add_bos_token and add_eos_token of tokenizer_config.json say.
   AroundText around_text() const override;
   bool is_special(int32_t id) const override;

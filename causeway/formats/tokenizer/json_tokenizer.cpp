@@ -10,6 +10,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/base/json_document.h"
 #include "causeway/formats/tokenizer/added_tokens.h"
+#include "causeway/formats/tokenizer/byte_fallback.h"
 #include "causeway/formats/tokenizer/encoding_budget.h"
 #include "causeway/formats/tokenizer/gpt2_scanner.h"
 #include "causeway/formats/tokenizer/piece_cache.h"
@@ -96,6 +97,12 @@ struct JsonTokenizer::State {
   void read_end_of_text(const TokenizerSettings& settings);
   void encode(std::string_view text, bool special_tokens, std::vector<int32_t>& ids);
   void encode_segment(std::string_view text, bool starts_input, PieceCache& cache, std::vector<int32_t>& ids) const;
+  void encode_piece(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const;
+  void encode_spans(std::string_view text, bool special_tokens, std::vector<int32_t>& ids,
+                    std::vector<TextSpan>& spans);
+  void add_spans(std::string_view piece, std::span<const TextSpan> origins, std::span<const int32_t> ids,
+                 std::vector<TextSpan>& spans) const;
+  void require_utf8(std::string_view text) const;
 };
 
 std::string JsonTokenizer::State::read(const TokenizerPart& root, const TokenizerSettings& settings) {
@@ -192,11 +199,15 @@ void JsonTokenizer::State::read_end_of_text(const TokenizerSettings& settings) {
   }
 }
 
-void JsonTokenizer::State::encode(std::string_view text, bool special_tokens, std::vector<int32_t>& ids) {
+void JsonTokenizer::State::require_utf8(std::string_view text) const {
   if (const size_t invalid = first_invalid_byte(text); invalid < text.size()) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("the text is not UTF-8 (byte {} of it)", invalid), name,
                 "Give text in UTF-8, or use the tokenizer \"bytes\".");
   }
+}
+
+void JsonTokenizer::State::encode(std::string_view text, bool special_tokens, std::vector<int32_t>& ids) {
+  require_utf8(text);
   const EncodingBudget::Scope budget(text.size());
   const PieceCachePool::Lease cache(caches);
   added.for_each_segment(
@@ -206,13 +217,68 @@ void JsonTokenizer::State::encode(std::string_view text, bool special_tokens, st
 
 void JsonTokenizer::State::encode_segment(std::string_view text, bool starts_input, PieceCache& cache,
                                           std::vector<int32_t>& ids) const {
-  const auto encode_piece = [&](std::string_view piece) {
-    cache.encode(piece, ids, [&](std::string_view one, std::vector<int32_t>& to) { model->encode(one, to); });
-  };
-  if (pre_tokenizer == nullptr) return encode_piece(text);
-  TextPieces pieces{std::string(text), {{0, text.size()}}, starts_input};
+  if (pre_tokenizer == nullptr) return encode_piece(text, cache, ids);
+  TextPieces pieces{std::string(text), {{0, text.size()}}, {}, starts_input};
   pre_tokenizer->apply(pieces);
-  for (const TextPieces::Piece& piece : pieces.pieces) encode_piece(pieces.view(piece));
+  for (const TextPieces::Piece& piece : pieces.pieces) encode_piece(pieces.view(piece), cache, ids);
+}
+
+void JsonTokenizer::State::encode_piece(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const {
+  cache.encode(piece, ids, [&](std::string_view one, std::vector<int32_t>& to) { model->encode(one, to); });
+}
+
+void JsonTokenizer::State::encode_spans(std::string_view text, bool special_tokens, std::vector<int32_t>& ids,
+                                        std::vector<TextSpan>& spans) {
+  require_utf8(text);
+  const EncodingBudget::Scope budget(text.size());
+  const PieceCachePool::Lease cache(caches);
+  added.for_each_tracked_segment(
+      text, normalizer.get(), special_tokens,
+      [&](int32_t id, TextSpan span) {
+        ids.push_back(id);
+        spans.push_back(span);
+      },
+      [&](std::string_view segment, std::span<const TextSpan> origins, bool starts_input) {
+        TextPieces pieces{std::string(segment), {{0, segment.size()}}, {origins.begin(), origins.end()}, starts_input};
+        if (pre_tokenizer != nullptr) pre_tokenizer->apply(pieces);
+        for (const TextPieces::Piece& piece : pieces.pieces) {
+          const size_t before = ids.size();
+          encode_piece(pieces.view(piece), *cache, ids);
+          add_spans(pieces.view(piece), std::span(pieces.origins).subspan(piece.begin, piece.end - piece.begin),
+                    std::span(ids).subspan(before), spans);
+        }
+      });
+}
+
+// A token covers its own text, or one byte where it stands for a byte by its name. From the first token that does
+// neither (the unknown one, prefixes) to the last such one, all cover what the others leave.
+void JsonTokenizer::State::add_spans(std::string_view piece, std::span<const TextSpan> origins,
+                                     std::span<const int32_t> ids, std::vector<TextSpan>& spans) const {
+  const auto size_of = [&](int32_t id, bool at_end, std::string_view rest) -> size_t {
+    const std::string_view token = model->tokens()[static_cast<size_t>(id)];
+    if (!token.empty() && (at_end ? rest.ends_with(token) : rest.starts_with(token))) return token.size();
+    if (rest.empty()) return 0;
+    return byte_of_token(token) == static_cast<unsigned char>(at_end ? rest.back() : rest.front()) ? 1 : 0;
+  };
+  size_t first = 0, begin = 0, last = ids.size(), end = piece.size();
+  std::vector<TextSpan> ranges(ids.size());
+  for (; first < last; ++first) {
+    const size_t size = size_of(ids[first], false, piece.substr(begin, end - begin));
+    if (size == 0) break;
+    ranges[first] = {begin, begin + size};
+    begin += size;
+  }
+  for (; first < last; --last) {
+    const size_t size = size_of(ids[last - 1], true, piece.substr(begin, end - begin));
+    if (size == 0) break;
+    ranges[last - 1] = {end - size, end};
+    end -= size;
+  }
+  for (size_t i = first; i < last; ++i) ranges[i] = {begin, end};
+  for (const TextSpan& range : ranges) {
+    const size_t at = range.begin < origins.size() ? origins[range.begin].begin : origins.back().end;
+    spans.push_back(joined_origin(origins.subspan(range.begin, range.end - range.begin), at));
+  }
 }
 
 JsonTokenizer::JsonTokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -247,6 +313,11 @@ JsonTokenizer JsonTokenizer::parse(std::string json, TokenizerSettingsFiles sett
 
 void JsonTokenizer::encode_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids) const {
   state_->encode(text, read_special_tokens, ids);
+}
+
+void JsonTokenizer::encode_spans_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids,
+                                    std::vector<TextSpan>& spans) const {
+  state_->encode_spans(text, read_special_tokens, ids, spans);
 }
 
 AroundText JsonTokenizer::around_text() const { return state_->around; }

@@ -28,6 +28,8 @@ class JsonTokenizer final : public Tokenizer {
   // Throws Error(kInvalidArgument) for text that is not UTF-8, Error(kResource) for one that takes more work than an
   // EncodingBudget has.
   void encode_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids) const override;
+  void encode_spans_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids,
+                       std::vector<TextSpan>& spans) const override;
   using Tokenizer::encode_to;
   // What the file's post_processor says.
   AroundText around_text() const override;

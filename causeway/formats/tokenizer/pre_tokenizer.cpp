@@ -141,9 +141,18 @@ class ByteLevel final : public PreTokenizer {
     std::vector<Piece> result;
     result.reserve(pieces.pieces.size());
     std::string with_space;
+    TextOrigins origins;
+    const bool tracks = !pieces.origins.empty();
     for (const Piece& piece : pieces.pieces) {
       std::string_view text = pieces.view(piece);
-      if (adds_prefix_space_ && !text.starts_with(' ')) text = with_space = " " + std::string(text);
+      const bool adds_space = adds_prefix_space_ && !text.starts_with(' ');
+      if (adds_space) text = with_space = " " + std::string(text);
+      for (size_t i = 0; tracks && i < text.size(); ++i) {
+        const size_t begin = pieces.origins[piece.begin].begin;
+        const TextSpan origin =
+            adds_space && i == 0 ? TextSpan{begin, begin} : pieces.origins[piece.begin + i - (adds_space ? 1 : 0)];
+        origins.insert(origins.end(), byte_character(static_cast<unsigned char>(text[i])).size(), origin);
+      }
       for (size_t position = 0; position < text.size();) {
         const size_t size = splits_ ? gpt2_piece_size(text, position) : text.size();
         const size_t begin = written.size();
@@ -153,6 +162,7 @@ class ByteLevel final : public PreTokenizer {
       }
     }
     pieces.text = std::move(written);
+    pieces.origins = std::move(origins);
     pieces.pieces = std::move(result);
   }
   // Merges may cross the spaces of what is not split.
@@ -176,8 +186,18 @@ class Metaspace final : public PreTokenizer {
       const bool is_first = pieces.starts_input && &piece == pieces.pieces.data();
       const bool prepends = options_.prepend == MetaspaceOptions::Prepend::kAlways ||
                             (options_.prepend == MetaspaceOptions::Prepend::kFirst && is_first);
-      if (prepends && !text.starts_with(mark) && !text.starts_with(' ')) result.text += mark;
-      for (const char byte : text) {
+      const std::span<const TextSpan> of_piece =
+          pieces.origins.empty() ? std::span<const TextSpan>() : std::span(pieces.origins).subspan(piece.begin);
+      const auto add_origin = [&](size_t bytes, TextSpan origin) {
+        result.origins.insert(result.origins.end(), bytes, origin);
+      };
+      if (prepends && !text.starts_with(mark) && !text.starts_with(' ')) {
+        result.text += mark;
+        if (!of_piece.empty()) add_origin(mark.size(), {of_piece[0].begin, of_piece[0].begin});
+      }
+      for (size_t i = 0; i < text.size(); ++i) {
+        const char byte = text[i];
+        if (!of_piece.empty()) add_origin(byte == ' ' ? mark.size() : 1, of_piece[i]);
         if (byte == ' ')
           result.text += mark;
         else

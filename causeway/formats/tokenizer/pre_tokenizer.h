@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "causeway/formats/tokenizer/text_origins.h"
 #include "causeway/formats/tokenizer/tokenizer_part.h"
 
 namespace causeway::formats {
@@ -19,6 +20,8 @@ struct TextPieces {
   };
   std::string text;
   std::vector<Piece> pieces;
+  // Where each byte of the text came from; empty where nobody asks.
+  TextOrigins origins;
   // Whether the first piece begins where the whole input does.
   bool starts_input = false;
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "causeway/formats/tokenizer/text_origins.h"
 #include "causeway/formats/tokenizer/tokenizer_part.h"
 
 namespace causeway::formats {
@@ -13,6 +14,8 @@ class TextNormalizer {
   virtual ~TextNormalizer() = default;
   // `text` is UTF-8, and so is the result. May be called from many threads at once.
   virtual std::string apply(std::string text) const = 0;
+  // The same; `origins` are those of the text that goes in, and become those of what comes out.
+  virtual std::string apply_tracked(std::string text, TextOrigins& origins) const = 0;
   // Whether the first character that comes out was made of the first one that went in.
   virtual bool keeps_start() const = 0;
 };

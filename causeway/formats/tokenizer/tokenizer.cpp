@@ -1,6 +1,7 @@
 #include "causeway/formats/tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
@@ -26,6 +27,12 @@ void Tokenizer::save(const std::filesystem::path& directory) const {
 void ByteTokenizer::encode_to(std::string_view text, bool /*read_special_tokens*/, std::vector<int32_t>& ids) const {
   ids.reserve(ids.size() + text.size());
   for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
+}
+
+void ByteTokenizer::encode_spans_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids,
+                                    std::vector<TextSpan>& spans) const {
+  encode_to(text, read_special_tokens, ids);
+  std::ranges::copy(own_origins(text.size()), std::back_inserter(spans));
 }
 
 std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "causeway/formats/tokenizer/text_origins.h"
 #include "causeway/namespaces.h"
 
 namespace causeway::formats {
@@ -38,6 +39,11 @@ class Tokenizer {
   virtual void encode_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids) const = 0;
   void encode_to(std::string_view text, std::vector<int32_t>& ids) const { encode_to(text, false, ids); }
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
+  // The same ids, and for each the bytes of `text` that it covers, appended to `spans`. Spans do not go back; that of a
+  // token which stands for nothing of the text (a space put in front) is empty. Characters without a token share the
+  // span of those beside them that have none either.
+  virtual void encode_spans_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids,
+                               std::vector<TextSpan>& spans) const = 0;
   // What EncodeOptions::add_special_tokens puts around a text.
   virtual AroundText around_text() const { return {}; }
 
@@ -74,6 +80,8 @@ class ByteTokenizer final : public Tokenizer {
   using Tokenizer::cut_position;
   using Tokenizer::encode_to;
   void encode_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids) const override;
+  void encode_spans_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids,
+                       std::vector<TextSpan>& spans) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   size_t cut_position(std::string_view text, size_t from, bool read_special_tokens) const override;
   int64_t vocabulary_size() const override { return 256; }

@@ -45,6 +45,8 @@ class SettingsReader {
     settings_.begin_of_text = content_of("bos_token");
     settings_.end_of_text = content_of("eos_token");
     settings_.unknown = content_of("unk_token");
+    for (const auto& [name, one] : named_)
+      if (!one.token.content.empty()) settings_.named[name] = one.token.content;
     add_named_tokens();
     return std::move(settings_);
   }

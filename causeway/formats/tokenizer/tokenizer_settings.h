@@ -40,7 +40,9 @@ struct TokenizerSettings {
   std::optional<bool> add_prefix_space;
   bool add_bos_token = false, add_eos_token = false;
   std::optional<std::string> begin_of_text, end_of_text, unknown;  // what bos_token, eos_token and unk_token name
-  std::vector<Token> tokens;                                       // in the order in which they get free ids
+  // Content by key of all tokens that have a name: bos_token, eos_token, unk_token, sep_token, pad_token, ...
+  std::map<std::string, std::string> named;
+  std::vector<Token> tokens;  // in the order in which they get free ids
 };
 
 // `directory` is for errors. Throws Error(kCorrupt) naming file and key for what is not of the format.

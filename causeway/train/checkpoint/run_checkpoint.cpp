@@ -79,10 +79,6 @@ bool is_saved(const LanguageModel& model, const Parameter& parameter) {
 
 constexpr char kBase[] = "base";
 
-std::string base_of(const CheckpointReader& checkpoint) {
-  return checkpoint.state().trainer.value(kBase, std::string());
-}
-
 // Other adapters, or those of another model, compute something else.
 void require_same_adapters(const CheckpointReader& checkpoint, const RunParts& run) {
   const Recipe before = checkpoint_recipe(checkpoint);
@@ -92,10 +88,10 @@ void require_same_adapters(const CheckpointReader& checkpoint, const RunParts& r
                   fmt::format("{} is {} in the checkpoint and {} in this run, whose adapters are others",
                               difference.key, difference.was, difference.is),
                   checkpoint.directory().string(), "Resume with the same value, or start a new run with another name.");
-  if (!run.model.adapter().is_used() || base_of(checkpoint) == run.base) return;
+  if (!run.model.adapter().is_used() || checkpoint_base(checkpoint) == run.base) return;
   throw Error(ErrorKind::kInvalidArgument,
               fmt::format("the checkpoint's adapters were trained on another base model ({}) than that of {} ({})",
-                          base_of(checkpoint), run.recipe.model_from, run.base),
+                          checkpoint_base(checkpoint), run.recipe.model_from, run.base),
               checkpoint.directory().string(), "Give with model.from the model that they were trained on.");
 }
 
@@ -159,23 +155,28 @@ void require_same_optimizer(const CheckpointReader& checkpoint, const RunParts& 
     });
   };
   if (!differ(before)) return;
-  for (const auto& [key, value] : run.recipe.optimizer.own) {
-    const auto then = before.own.find(key);
-    if (then == before.own.end()) continue;
-    OptimizerConfig with_one = run.recipe.optimizer;
-    with_one.own[key] = then->second;
-    if (with_one == run.recipe.optimizer || !differ(with_one)) continue;
+  const auto refuse = [&](const std::string& key, const OptimizerValue& then, const OptimizerValue& now) {
     const auto text = [](const OptimizerValue& of) {
       return std::visit([](const auto& one) { return fmt::format("{}", one); }, of);
     };
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("optimizer.{} is {} in the checkpoint and {} in this run, which keeps something else of "
                             "the parameters",
-                            key, text(with_one.own[key]), text(value)),
+                            key, text(then), text(now)),
                 checkpoint.directory().string(),
                 fmt::format("Resume with optimizer.{}={}, or begin a new run with the checkpoint's weights: causeway "
                             "export writes them for model.from.",
-                            key, text(with_one.own[key])));
+                            key, text(then)));
+  };
+  const double now = run.recipe.optimizer.average_decay;
+  if ((before.average_decay > 0) != (now > 0)) refuse("average_decay", before.average_decay, now);
+  for (const auto& [key, value] : run.recipe.optimizer.own) {
+    const auto then = before.own.find(key);
+    if (then == before.own.end()) continue;
+    OptimizerConfig with_one = run.recipe.optimizer;
+    with_one.own[key] = then->second;
+    if (with_one == run.recipe.optimizer || !differ(with_one)) continue;
+    refuse(key, with_one.own[key], value);
   }
 }
 
@@ -323,12 +324,18 @@ void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model) {
     if (is_saved(model, parameter)) read_tensor(checkpoint, parameter.name, parameter.tensor);
 }
 
-std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint) {
+std::string checkpoint_base(const CheckpointReader& checkpoint) {
+  return checkpoint.state().trainer.value(kBase, std::string());
+}
+
+std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint,
+                                                     std::optional<DType> frozen_type) {
   const Recipe recipe = checkpoint_recipe(checkpoint);
   NewWeights weights = new_weights(recipe);
   weights.storage = WeightStorage::kElements;
+  weights.frozen_type = frozen_type.value_or(weights.frozen_type);
   std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
-  if (recipe.adapter.is_used()) load_base_weights(recipe, base_of(checkpoint), *model);
+  if (recipe.adapter.is_used()) load_base_weights(recipe, checkpoint_base(checkpoint), *model);
   restore_weights(checkpoint, *model);
   return model;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::train {
+
+class ReferenceLogProbabilities;
 
 struct RunPosition {
   int64_t step = 0;           // optimizer steps completed
@@ -37,6 +40,8 @@ struct RunParts {
   const Tokenizer* tokenizer = nullptr;  // of the dataset, when it carries one
   LanguageModel& model;
   TrainingStep& step;
+  // Of validation pairs, where the run's loss compares with a reference; null otherwise.
+  const ReferenceLogProbabilities* validation_reference = nullptr;
   std::string base = {};  // of a run that trains adapters, the identity of their base (base_identity())
 };
 
@@ -67,7 +72,12 @@ Recipe checkpoint_recipe(const CheckpointReader& checkpoint);
 
 // The model of a checkpoint with its weights, in the current context: of a run that trained adapters its base, which
 // model.from names and the checkpoint does not hold, with the adapters. Throws Error as load_base_weights() does.
-std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint);
+// Matrices that are frozen lie in `frozen_type`; nothing: as in training.
+std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint,
+                                                     std::optional<DType> frozen_type = {});
+
+// The identity of the base that the checkpoint's adapters belong to; empty where it has none.
+std::string checkpoint_base(const CheckpointReader& checkpoint);
 
 // Restores the weights alone, for generation and evaluation.
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model);

@@ -9,19 +9,14 @@
 #include "causeway/base/file.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/hugging_face/export_adapter.h"
 #include "causeway/train/hugging_face/model_directory.h"
 
 namespace causeway::train {
 namespace {
 
-// What rounding every weight to the type may do to logits, as a share of their size. Each weight is off by at most half
-// a unit in its last place, 2^-9 of it in bf16 and 2^-12 in f16, and the errors of many weights cancel for the most
-// part: on small trained models logits moved by one to three times that. Many layers add to it.
-double most_relative_difference(DType dtype) {
-  constexpr double kHalfUnits = 32;
-  if (dtype == DType::kF32) return 0;
-  return kHalfUnits * std::ldexp(1.0, dtype == DType::kBF16 ? -9 : -12);
-}
+// Of the logits of base and adapters, which are multiplied one after the other, to those of their sum in f32.
+constexpr double kMostByMerging = 1e-4;
 
 // The tokenizer of the checkpoint, for the probe; nothing where it has none.
 std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint) {
@@ -84,8 +79,15 @@ class Export {
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint_);
     FoundCompanions found = find_companions(options_, recipe_, tokenizer.get());
     ModelProbe probe(*model_, probe_tokens(recipe_.model, tokenizer.get()));
-    restore_weights(checkpoint_, *model_);
-    const std::vector<float> expected = probe.logits();
+    std::vector<float> expected;
+    if (recipe_.adapter.is_used()) {
+      const std::unique_ptr<LanguageModel> adapted = load_checkpoint_model(checkpoint_, DType::kF32);
+      expected = ModelProbe(*adapted, probe.tokens()).logits();
+      merge_adapters(*adapted, *model_);
+    } else {
+      restore_weights(checkpoint_, *model_);
+      expected = probe.logits();
+    }
     write_tensors();
     directory_.write(recipe_.model, options_.dtype, found.companions);
     result_.difference = check(probe, expected);
@@ -104,11 +106,13 @@ class Export {
   void write_tensors() {
     std::vector<NamedTensorSpec> tensors;
     for (const Parameter& parameter : model_->parameters()) {
-      tensors.push_back({parameter.name, options_.dtype, checkpoint_.tensor(parameter.name).shape});
+      tensors.push_back({parameter.name, options_.dtype, evaluate(parameter.tensor.shape(), {})});
       result_.bytes += checked_volume(tensors.back().shape, size_bytes(options_.dtype)).value();
     }
     const auto source = [this](const std::string& name, const Box& box, std::span<float> values) {
-      checkpoint_.read_box(name, box, std::as_writable_bytes(values));
+      const Tensor& tensor = model_->parameter(name).tensor;
+      const uint64_t first = contiguous_position(whole_box(evaluate(tensor.shape(), {})), box).value();
+      tensor.read_bytes_from(first * sizeof(float), std::as_writable_bytes(values));
     };
     write_weights(directory_.directory(), tensors, source, options_.max_file_bytes);
   }
@@ -124,7 +128,8 @@ class Export {
       refuse("the configuration reads back as another one");
     load_weights(*model_, SafetensorsModel(written));
     const ProbeDifference difference = probe_difference(expected, probe.logits());
-    if (!(difference.relative <= most_relative_difference(options_.dtype)))
+    const double by_merging = recipe_.adapter.is_used() ? kMostByMerging : 0;
+    if (!(difference.relative <= most_relative_difference(options_.dtype) + by_merging))
       refuse(
           fmt::format("the model that was written gives other logits than the checkpoint, by {:.3g} at most and a "
                       "share of {:.3g} of their size",
@@ -152,6 +157,21 @@ class Export {
 
 }  // namespace
 
-ExportResult export_checkpoint(const ExportOptions& options) { return Export(options).run(); }
+// Each weight is off by at most half a unit in its last place, 2^-9 of it in bf16 and 2^-12 in f16, and the errors of
+// many weights cancel for the most part: on small trained models logits moved by one to three times that. Many layers
+// add to it.
+double most_relative_difference(DType dtype) {
+  constexpr double kHalfUnits = 32;
+  if (dtype == DType::kF32) return 0;
+  return kHalfUnits * std::ldexp(1.0, dtype == DType::kBF16 ? -9 : -12);
+}
+
+ExportResult export_checkpoint(const ExportOptions& options) {
+  const bool has_adapters = checkpoint_recipe(CheckpointReader(options.checkpoint)).adapter.is_used();
+  if (options.merged && !has_adapters)
+    throw Error(ErrorKind::kInvalidArgument, "the run has no adapters that could be merged",
+                options.checkpoint.string(), "Leave out --merged: its weights are written as they are.");
+  return has_adapters && !options.merged ? export_adapter(options) : Export(options).run();
+}
 
 }  // namespace causeway::train

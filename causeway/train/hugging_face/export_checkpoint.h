@@ -19,6 +19,7 @@ struct ExportOptions {
   // Whose tokenizer files are copied; empty: the checkpoint's own, or where it has none those of the directory that the
   // run began from (model.from).
   std::string tokenizer_directory;
+  bool merged = false;  // of a run that trained adapters: added to their base
 };
 
 struct ExportResult {
@@ -28,15 +29,21 @@ struct ExportResult {
   uint64_t bytes = 0;     // of the tensors
   std::string tokenizer;  // where it comes from, for people
   ProbeTokens probe;
-  OtherEntries other_entries;  // of config.json
-  ProbeDifference difference;  // of the directory's logits to the checkpoint's
+  OtherEntries other_entries;   // of config.json
+  ProbeDifference difference;   // of the directory's logits to the checkpoint's
+  std::string adapter_of = {};  // where an adapter alone was written, its base (model.from)
 };
+
+// What rounding every weight to the type may do to logits, as a share of their size.
+double most_relative_difference(DType dtype);
 
 // Writes the checkpoint's weights with config.json, tokenizer and a probe. Before the directory is put in its place the
 // model is loaded from it again, and the logits of a short text are compared with those of the checkpoint: in f32 all
 // bits must be equal, and otherwise they may be apart by what rounding the weights comes to. Computes on the current
 // context, whose device must hold the weights. Throws Error for a damaged checkpoint, for weights that the type cannot
 // hold, for a full disk, and as ModelDirectory does; what was there before is then as it was.
+// Of a run that trained adapters writes what export_adapter() does, or with `merged` the model that base and adapters
+// are together, in which sums are rounded in another order. `merged` of another run is an Error(kInvalidArgument).
 ExportResult export_checkpoint(const ExportOptions& options);
 
 }  // namespace causeway::train

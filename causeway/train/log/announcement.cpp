@@ -11,10 +11,12 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/log.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/recomputation.h"
+#include "causeway/train/step/uncut_weights.h"
 
 namespace causeway::train {
 namespace {
@@ -87,34 +89,13 @@ void announce_changes(const RunParts& run, const Resumed& resumed) {
   }
 }
 
-}  // namespace
-
-void require_memory_for_step(const RunParts& run) {
-  const StepCost cost = run.step.cost();
-  const Device& device = run.step.context().device();
-  if (device.memory_limit() == 0 || std::max(cost.total_bytes(), cost.reserved_bytes) <= device.memory_limit()) return;
-  std::string largest;
-  for (const ProgramMemory::Item& item : run.step.main_step().prepare(run.step.main_arguments()).memory().largest)
-    largest += fmt::format("\n  {:>10}  {}", format_bytes(item.bytes), item.name);
-  throw Error(ErrorKind::kResource,
-              fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
-                          "the largest activations are{}",
-                          format_bytes(cost.total_bytes()), format_bytes(cost.parameter_bytes),
-                          format_bytes(cost.optimizer_bytes),
-                          format_bytes(cost.total_bytes() - cost.parameter_bytes - cost.optimizer_bytes), device.name(),
-                          format_bytes(device.memory_limit()), largest),
-              run.recipe.name,
-              run.step.recomputation() == Recomputation{RecomputePolicy::kBlock}
-                  ? "Lower train.micro_batch_size or data.sequence_length."
-                  : "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to auto.");
-}
-
-void announce_run(const RunParts& run, const FlopsUtilization& utilization, const std::optional<Resumed>& resumed,
-                  const RunSaver& saver) {
+void announce_model(const RunParts& run, const FlopsUtilization& utilization) {
   const StepCost cost = run.step.cost();
   notice("{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", run.recipe.name,
          format_count(static_cast<double>(parameter_count(run.recipe.model))),
          format_count(static_cast<double>(run.dataset.token_count())), cost.flops.total() / 1e9);
+  if (const std::string adapters = describe_adapters(run.model); !adapters.empty())
+    notice("adapters: {}; all else stays as it is in {}\n", adapters, run.recipe.model_from);
   const Device& device = run.step.context().device();
   notice("device: {} ({}){}\n", device.name(), device.target().text(),
          run.recipe.device == "auto" ? ", chosen by auto" : "");
@@ -126,19 +107,40 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
   const double tokens_per_step = static_cast<double>(run.recipe.train.batch_size * run.recipe.data.sequence_length);
   for (const std::string& line : utilization.explanation(parameter_count(run.recipe.model), tokens_per_step))
     notice("{}\n", line);
-  announce_checkpoints(run, saver);
+}
+
+void announce_weights(const RunParts& run, const std::optional<Resumed>& resumed) {
   if (resumed) announce_changes(run, *resumed);
   if (resumed || run.recipe.model_from.empty()) return;
   notice("weights: those of {}\n", run.recipe.model_from);
   for (const std::string& note : notes_on(other_entries_of(run.recipe.model))) notice("note: {}\n", note);
 }
 
-std::string device_comment(const Recipe& recipe, const Device& device) {
-  std::string text;
-  if (recipe.device == "auto") text = fmt::format("# device: auto chose {}\n", device.name());
-  if (device.target().takes_architecture() && recipe.device_architecture.empty())
-    text += fmt::format("# device_architecture: kernels are compiled for {}\n", device.target().processor);
-  return text;
+void announce_uncut_weights(const RunParts& run) {
+  for (const UncutWeights& uncut : uncut_weights(run.model.parameters(), run.step.context().mesh(), run.recipe))
+    notice("memory: {}\n", uncut_weights_text(uncut));
+}
+
+void announce_data(const TrainingData& data, const Recipe& recipe) {
+  for (const std::string& line : describe_sources(data, recipe)) notice("{}\n", line);
+  if (const std::optional<std::string> warning = warning_of_documents(data)) log_warning("{}", *warning);
+  for (const std::string& shard : data.dataset.left_out()) notice("data: left out {}\n", shard);
+  for (const std::string& line : describe_pairs(data)) notice("{}\n", line);
+  for (const std::string& line : describe_packing(data, recipe)) notice("{}\n", line);
+  for (const std::string& line : describe_targets(data)) notice("{}\n", line);
+}
+
+}  // namespace
+
+void announce_run(const TrainingRun& run, const FlopsUtilization& utilization, const RunSaver& saver,
+                  const RunObserver& observer) {
+  announce_model(run.parts(), utilization);
+  announce_checkpoints(run.parts(), saver);
+  announce_weights(run.parts(), run.resumed());
+  if (!run.tokenizer_note().empty()) notice("{}\n", run.tokenizer_note());
+  announce_uncut_weights(run.parts());
+  announce_data(run.data(), run.recipe());
+  for (const std::string& line : observer.describe()) notice("{}\n", line);
 }
 
 }  // namespace causeway::train

@@ -87,6 +87,7 @@ void RunLog::write_record(const StepReport& report) {
                                    {"data_wait_seconds", interval_.data_wait_seconds / steps},
                                    {"memory_bytes", report.memory_bytes},
                                    {"skipped_steps", report.skipped_steps}};
+  for (const auto& [name, value] : report.figures) record[name] = value;
   for (const auto& [path, epochs] : report.source_epochs) record["source_epochs"][path] = epochs;
   if (report.occupied_bytes > 0) {
     record["reserved_bytes"] = report.reserved_bytes;
@@ -102,6 +103,9 @@ void RunLog::write_record(const StepReport& report) {
                                                    {"train/tokens", static_cast<double>(report.tokens)},
                                                    {"train/epoch", report.epoch},
                                                    {"train/tokens_per_second", tokens_per_second}};
+    std::vector<std::string> tags;
+    for (const auto& [name, value] : report.figures) tags.push_back("train/" + name);
+    for (size_t i = 0; i < tags.size(); ++i) scalars.emplace_back(tags[i], report.figures[i].second);
     const std::string mfu_tag = "train/" + utilization_.key();
     if (mfu) scalars.emplace_back(mfu_tag, *mfu);
     tensorboard_->write_scalars(report.step, scalars);
@@ -130,15 +134,24 @@ void RunLog::show_progress(const StepReport& report) {
 }
 
 void RunLog::evaluation(int64_t step, int64_t tokens, const EvaluationResult& result) {
-  nlohmann::ordered_json record = {
-      {"time", wall_time()}, {"elapsed_seconds", elapsed_seconds()}, {"device", device_},
-      {"tokens", tokens},    {"validation_loss", result.loss},       {"validation_targets", result.targets}};
+  nlohmann::ordered_json record = {{"time", wall_time()},
+                                   {"elapsed_seconds", elapsed_seconds()},
+                                   {"device", device_},
+                                   {"tokens", tokens},
+                                   {"validation_loss", result.loss}};
+  if (result.pairs > 0) {
+    record["validation_pairs"] = result.pairs;
+    record["validation_accuracy"] = result.accuracy;
+  } else {
+    record["validation_targets"] = result.targets;
+  }
   if (result.sources.size() > 1)
     for (const EvaluationResult::OfSource& source : result.sources)
       record["validation_losses"][source.path] = source.loss;
   metrics_.write(step, record);
   if (!tensorboard_) return;
-  const TensorboardLog::Scalar scalars[] = {{"validation/loss", result.loss}};
+  std::vector<TensorboardLog::Scalar> scalars = {{"validation/loss", result.loss}};
+  if (result.pairs > 0) scalars.emplace_back("validation/accuracy", result.accuracy);
   tensorboard_->write_scalars(step, scalars);
 }
 

@@ -36,8 +36,9 @@ struct StepReport {
   double epoch = 0;              // passes over the training data, this step included
   // The same of each source, by its path; empty where there is one.
   std::vector<std::pair<std::string, double>> source_epochs;
-  int64_t skipped_steps = 0;  // of the run
-  uint64_t memory_bytes = 0;  // in use at most
+  int64_t skipped_steps = 0;                            // of the run
+  std::vector<std::pair<std::string, double>> figures;  // of the objective, by their names
+  uint64_t memory_bytes = 0;                            // in use at most
   // Of a GPU, 0 elsewhere: what its driver gave of its memory at most, and what is taken of it by now, by whomever.
   uint64_t reserved_bytes = 0, occupied_bytes = 0;
   nlohmann::ordered_json ranks;  // rank_times_json(); null where there is nothing to say

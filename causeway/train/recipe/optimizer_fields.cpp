@@ -87,6 +87,8 @@ std::vector<Field> optimizer_fields(OptimizerConfig& config) {
       field("optimizer.gradient_clip", config.gradient_clip, "bound of gradients; 0: no clipping"),
       choice("optimizer.gradient_clip_by", config.gradient_clip_by,
              "norm or value: the bound is of all gradients' norm, or of each element"),
+      field("optimizer.average_decay", config.average_decay,
+            "of an exponential average of the weights, which is evaluated, saved and exported; 0: no average"),
       group_list(config.groups)};
   all.insert(all.end(), rest.begin(), rest.end());
   return all;

@@ -157,6 +157,13 @@ std::vector<Field> fields(Recipe& r) {
   all.insert(all.end(), rest.begin(), rest.end());
   rest = adapter_fields(r);
   all.insert(all.end(), rest.begin(), rest.end());
+  rest = {choice("preference.loss", r.preference.loss,
+                 "dpo, ipo, simpo or orpo: of preference pairs, which the data must be; none: of the tokens of text"),
+          field("preference.beta", r.preference.beta, "how strongly the loss of pairs tells their sides apart"),
+          field("preference.label_smoothing", r.preference.label_smoothing,
+                "the probability that a pair stands the wrong way round (dpo)"),
+          field("preference.margin", r.preference.margin, "by how much the chosen side is to be ahead (simpo)")};
+  all.insert(all.end(), rest.begin(), rest.end());
   rest = optimizer_fields(r.optimizer);
   all.insert(all.end(), rest.begin(), rest.end());
   rest = {
@@ -454,6 +461,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
                       r.train.micro_batch_size, r.data.sequence_length));
   check_mesh(r);
   check_pipeline(r);
+  check_preference(r);
   require(r.train.recompute_layers >= 0 && r.train.recompute_layers <= r.model.layers, "train.recompute_layers",
           fmt::format("must be from 0 to the model's layers, {}", r.model.layers));
   require(r.train.recompute_layers == 0 || r.train.recompute.value_or(RecomputePolicy::kNone) != RecomputePolicy::kNone,
@@ -499,6 +507,7 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
   for (size_t i = 0; !r.adapter.is_used() && i < stated.size(); ++i)
     require(!stated[i].key.starts_with("lora.") || stated[i].value == unset[i].value, stated[i].key,
             "has no effect without lora.rank, the rank of the adapters", hint);
+  refuse_preference_without_effect(r);
   require(!r.data.allow_other_tokenizer || !r.model_from.empty(), "data.allow_other_tokenizer",
           "has no effect without model.from", hint);
   require(r.log.trace_from > 0 || r.log.trace_steps == Recipe().log.trace_steps, "log.trace_steps",

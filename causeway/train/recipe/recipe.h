@@ -20,6 +20,7 @@
 #include "causeway/passes/pipeline_options.h"
 #include "causeway/train/recipe/choices.h"
 #include "causeway/train/recipe/data_sources.h"
+#include "causeway/train/recipe/preference_config.h"
 #include "causeway/train/recipe/schedule.h"
 
 namespace causeway::train {
@@ -55,6 +56,8 @@ struct Recipe {
   // adapters a new run begins with.
   AdapterConfig adapter;
   std::string adapter_from;
+
+  PreferenceConfig preference;
 
   OptimizerConfig optimizer;
 

@@ -13,6 +13,11 @@ Tensor make_batch_tensor(int64_t rows, int64_t length) {
   return Tensor::uninitialized({rows, length}, DType::kI32, batch_sharding(Context::current()->mesh()));
 }
 
+Tensor make_row_tensor(int64_t rows) {
+  const Sharding of_batch = batch_sharding(Context::current()->mesh());
+  return Tensor::uninitialized({rows}, DType::kF32, {.dims = {of_batch.dims[0]}, .partial = {}});
+}
+
 SequenceOrder batch_order(const Recipe& recipe) {
   const Mesh& mesh = Context::current()->mesh();
   const MeshAxis* sharing = find_axis(mesh, MeshAxisId::kCp);

@@ -14,6 +14,9 @@ namespace causeway::train {
 // divide.
 Tensor make_batch_tensor(int64_t rows, int64_t length);
 
+// f32 [rows], a number for each row of such a tensor, likewise.
+Tensor make_row_tensor(int64_t rows);
+
 // In which they hold a sequence of a recipe's length: balanced over the ranks that share it, but for bits that are not
 // to depend on the mesh, as sums over tokens follow it.
 SequenceOrder batch_order(const Recipe& recipe);

@@ -7,6 +7,7 @@
 
 #include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
+#include "causeway/base/hash.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/graph/op.h"
 #include "causeway/model/parameter_sharding.h"
@@ -167,6 +168,7 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     : model_(model),
       recipe_(recipe),
       optimizer_(find_optimizer(recipe.optimizer.name)),
+      objective_(make_objective(recipe)),
       context_(model.parameters().front().tensor.context()) {
   const ContextScope scope(context_);
   order_ = batch_order(recipe);
@@ -184,7 +186,9 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   for (int64_t i = 0; i < batches_in_one(); ++i) arguments_.push_back(make_arguments());
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
   hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
-  if (accumulates()) loss_sum_ = zeros_in_memory({});
+  if (objective_->reads_reference()) reference_ = make_row_tensor(recipe.train.micro_batch_size);
+  for (size_t i = 0; accumulates() && i <= objective_->figure_names().size(); ++i)
+    value_sums_.push_back(zeros_in_memory({}));
   if (context_->device().target().runs_asynchronously() && recipe.train.on_non_finite == FaultPolicy::kStop)
     frozen_ = zeros_in_memory({});
 
@@ -266,8 +270,12 @@ TrainingStep::Arguments TrainingStep::make_arguments() const {
 // Of a stage: the arguments of micro-batches, one after another, stand before the others.
 std::vector<Tensor> TrainingStep::argument_list() const {
   const Arguments& first = arguments_.front();
-  if (!is_stage()) return {first.tokens, first.targets, first.documents, target_weight_, first.key, hyper_};
   std::vector<Tensor> list;
+  if (!is_stage()) {
+    list = {first.tokens, first.targets, first.documents, target_weight_, first.key, hyper_};
+    if (reference_.defined()) list.push_back(reference_);
+    return list;
+  }
   for (const Arguments& one : arguments_)
     for (const Tensor& tensor : {one.tokens, one.targets, one.documents, one.key}) list.push_back(tensor);
   list.push_back(target_weight_);
@@ -280,8 +288,9 @@ TrainingStep::MainArguments TrainingStep::named(const std::vector<Tensor>& list)
   if (!is_stage())
     return {.batches = {{.tokens = list[0], .targets = list[1], .documents = list[2], .key = list[4]}},
             .target_weight = list[3],
-            .hyper = list[5]};
-  MainArguments arguments{.batches = {}, .target_weight = list[list.size() - 2], .hyper = list.back()};
+            .hyper = list[5],
+            .reference = list.size() > 6 ? list[6] : Tensor()};
+  MainArguments arguments{.batches = {}, .target_weight = list[list.size() - 2], .hyper = list.back(), .reference = {}};
   for (size_t at = 0; at + 2 < list.size(); at += 4)
     arguments.batches.push_back(
         {.tokens = list[at], .targets = list[at + 1], .documents = list[at + 2], .key = list[at + 3]});
@@ -329,8 +338,8 @@ int64_t TrainingStep::reserved_bytes() {
   add(main, ProgramBuffer::Place::kInput);
   add(apply_ == nullptr ? main : apply_->prepare({hyper_}), ProgramBuffer::Place::kOutput);
   // Those are read by what applies the gradients.
-  if (accumulates())
-    for (const StateTensor& kept : state_) bytes += rounded(kept.tensor.local_bytes());
+  for (size_t i = 0; accumulates() && i < state_.size(); ++i)
+    if (!read_at_gradient_point_.contains(i)) bytes += rounded(state_[i].tensor.local_bytes());
   return bytes + rounded(frozen_bytes_aside());
 }
 
@@ -348,6 +357,13 @@ int64_t TrainingStep::weight_bytes() const {
 int64_t TrainingStep::state_bytes() const {
   int64_t bytes = 0;
   for (const StateTensor& kept : state_) bytes += kept.tensor.local_bytes();
+  return bytes;
+}
+
+int64_t TrainingStep::bytes_of_state_in_main() const {
+  if (!accumulates()) return state_bytes();
+  int64_t bytes = gradient_sum_bytes();
+  for (const size_t i : read_at_gradient_point_) bytes += state_[i].tensor.local_bytes();
   return bytes;
 }
 
@@ -442,7 +458,7 @@ std::map<std::string, double> TrainingStep::operand_shares() {
   return shares;
 }
 
-MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& target_weight) const {
+MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const MainArguments& main) const {
   MicroBatch batch;
   batch.inputs.tokens = arguments.tokens;
   batch.inputs.order = order_;
@@ -450,18 +466,19 @@ MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& t
   batch.inputs.positions_restart = recipe_.data.packs_documents();
   if (model_.config().dropout > 0 || model_.adapter().dropout > 0) batch.inputs.dropout_key = arguments.key;
   batch.targets = arguments.targets;
-  batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(target_weight, batch.targets.shape()), 0.0);
+  batch.target_weight = main.target_weight;
+  batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(main.target_weight, batch.targets.shape()), 0.0);
+  batch.reference = main.reference;
   return batch;
 }
 
-Tensor TrainingStep::loss(const MainArguments& arguments) const {
-  const MicroBatch batch = micro_batch(arguments.batches.front(), arguments.target_weight);
-  return model_.loss(batch.inputs, batch.targets, batch.token_weights);
+std::vector<Tensor> TrainingStep::values(const MainArguments& arguments) const {
+  return objective_->trace(model_, micro_batch(arguments.batches.front(), arguments));
 }
 
 std::vector<Tensor> TrainingStep::staged(const MainArguments& arguments) {
   std::vector<MicroBatch> batches;
-  for (const Arguments& one : arguments.batches) batches.push_back(micro_batch(one, arguments.target_weight));
+  for (const Arguments& one : arguments.batches) batches.push_back(micro_batch(one, arguments));
   const PipelineSchedule kind = recipe_.train.pipeline_schedule;
   const int64_t stage = context_->mesh().stage(context_->rank());
   const std::vector<StageAction> schedule = place_ ? stage_schedule_at(kind, pipeline_shape(recipe_), stage, *place_)
@@ -485,17 +502,24 @@ std::vector<Tensor> TrainingStep::kept_of(size_t parameter) const {
   return kept;
 }
 
+int64_t TrainingStep::seed_of(const Parameter& parameter) const {
+  const std::string text = fmt::format("{} {}", recipe_.train.seed, parameter.name);
+  return static_cast<int64_t>(hash_text(text).low >> 12);
+}
+
 std::vector<Tensor> TrainingStep::enter_gradient_point(const Tensor& hyper) {
   std::vector<Tensor> weights;
-  if (!optimizer_.gradient_point) return weights;
+  if (!optimizer_.has_gradient_point(recipe_.optimizer)) return weights;
   Trace& trace = Trace::current();
   for (const size_t i : trained_) {
     // A handle of its own, which goes on to mean the weight's value.
     Parameter parameter = model_.parameters()[i];
     parameter.tensor = weights.emplace_back(trace, trace.use(weights_[i]));
     weights_[i].assign(
-        optimizer_.gradient_point({parameter, {}, kept_of(i), {}, scalar_at(hyper, kStep)}, recipe_.optimizer));
+        optimizer_.gradient_point_of({parameter, {}, kept_of(i), {}, scalar_at(hyper, kStep)}, recipe_.optimizer));
   }
+  for (size_t i = 0; i < state_.size(); ++i)
+    if (trace.has_captured(state_[i].tensor.state().get())) read_at_gradient_point_.insert(i);
   return weights;
 }
 
@@ -505,26 +529,29 @@ void TrainingStep::leave_gradient_point(const std::vector<Tensor>& weights) {
 
 std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
-  const Tensor value = loss(arguments);
-  const std::vector<Tensor> gradient = gradients(value, trained_weights());
+  const std::vector<Tensor> value = values(arguments);
+  const std::vector<Tensor> gradient = gradients(value.front(), trained_weights());
   leave_gradient_point(weights);
-  return update(value, gradient, arguments.hyper);
+  std::vector<Tensor> results = update(value.front(), gradient, arguments.hyper);
+  results.insert(results.end(), value.begin() + 1, value.end());
+  return results;
 }
 
 std::vector<Tensor> TrainingStep::accumulate(const MainArguments& arguments) {
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
-  const Tensor value = loss(arguments);
-  const std::vector<Tensor> gradient = gradients(value, trained_weights());
+  const std::vector<Tensor> value = values(arguments);
+  const std::vector<Tensor> gradient = gradients(value.front(), trained_weights());
   leave_gradient_point(weights);
   for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
-  loss_sum_.assign(loss_sum_ + value);
+  for (size_t i = 0; i < value.size(); ++i) value_sums_[i].assign(value_sums_[i] + value[i]);
   return {};
 }
 
 std::vector<Tensor> TrainingStep::apply(const Tensor& hyper) {
-  const std::vector<Tensor> results = update(loss_sum_ * 1.0, gradient_sums_, hyper);
+  std::vector<Tensor> results = update(value_sums_.front() * 1.0, gradient_sums_, hyper);
+  for (size_t i = 1; i < value_sums_.size(); ++i) results.push_back(value_sums_[i] * 1.0);
   for (Tensor& sum : gradient_sums_) sum.assign(zeros_like(sum));
-  loss_sum_.assign(zeros_like(loss_sum_));
+  for (Tensor& sum : value_sums_) sum.assign(zeros_like(sum));
   return results;
 }
 
@@ -600,25 +627,17 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
     target.assign(where(broadcast_to(finite, value.shape()), value, target));
   };
   std::vector<ParameterUpdate> updates;
-  std::vector<double> decays;
   for (size_t k = 0; k < trained_.size(); ++k) {
     const Parameter& parameter = model_.parameters()[trained_[k]];
     const double factor =
         config.rate_factor(parameter.name) * (optimizer_.rate_factor ? optimizer_.rate_factor(parameter, config) : 1);
-    decays.push_back(config.decay_of(parameter.name, parameter.decays));
     updates.push_back({parameter, clipped(gradients[k]), kept_of(trained_[k]), factor == 1 ? rate : rate * factor, step,
-                       config.cautious_decay ? 0 : decays.back()});
+                       config.decay_of(parameter.name, parameter.decays), seed_of(parameter)});
   }
   optimizer_.update_each(updates, config, [&](size_t k, const UpdatedParameter& updated) {
     Tensor& weight = weights_[trained_[k]];
     const ParameterUpdate& of = updates[k];
-    Tensor value = updated.parameter;
-    if (config.cautious_decay && decays[k] > 0) {
-      // Chen et al., Cautious Weight Decay, 2025 (2510.12402).
-      const Tensor shrinks = ge(weight * (weight - value), 0.0);
-      value = where(shrinks, value - weight * (of.learning_rate * decays[k]), value);
-    }
-    keep_unless_finite(weight, value);
+    keep_unless_finite(weight, updated.parameter);
     CAUSEWAY_CHECK(updated.state.size() == of.state.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
                    of.state.size(), of.parameter.name, updated.state.size());
     std::vector<Tensor> kept = of.state;
@@ -640,7 +659,13 @@ void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, 
   write_own_rows(arguments.targets, batch.targets.subspan(first, count), order_);
   if (recipe_.data.masks_documents())
     write_own_rows(arguments.documents, batch.documents.subspan(first, count), order_);
-  const float weight = batch.valid_targets > 0 ? 1.0f / static_cast<float>(batch.valid_targets) : 0.0f;
+  if (reference_.defined()) {
+    const auto rows = static_cast<size_t>(own_rows().count);
+    CAUSEWAY_CHECK(static_cast<size_t>(micro_batch + 1) * rows <= batch.reference.size());
+    reference_.write_bytes(bytes_of(batch.reference.subspan(static_cast<size_t>(micro_batch) * rows, rows)));
+  }
+  const int64_t weighed = objective_->weighed_targets(batch);
+  const float weight = weighed > 0 ? 1.0f / static_cast<float>(weighed) : 0.0f;
   target_weight_.write_bytes(bytes_of(std::span<const float>(&weight, 1)));
   const int64_t key[] = {recipe_.train.seed, step * recipe_.micro_batches() + micro_batch};
   arguments.key.write_bytes(bytes_of(std::span<const int64_t>(key)));
@@ -699,12 +724,12 @@ StepFigures TrainingStep::finish() {
   Landing& landing = landings_[static_cast<size_t>(finished_ % kMostBegun)];
   Device& device = context_->device();
   device.wait_on_host(*landing.event);
-  std::array<float, 3> figures{};
-  std::memcpy(figures.data(), landing.figures.data(), sizeof figures);
+  std::vector<float> figures(3 + objective_->figure_names().size());
+  std::memcpy(figures.data(), landing.figures.data(), figures.size() * sizeof(float));
   ++finished_;
   const double seconds = last_end_ == nullptr ? 0 : device.seconds_between(*last_end_, *landing.end);
   last_end_ = std::move(landing.end);
-  return {figures[0], figures[1], figures[2] != 0, seconds};
+  return {figures[0], figures[1], figures[2] != 0, seconds, {figures.begin() + 3, figures.end()}};
 }
 
 std::vector<double> TrainingStep::run_timed(const TrainingBatch& batch, int64_t step, double learning_rate) {
@@ -728,7 +753,7 @@ std::optional<NonFiniteValue> TrainingStep::find_non_finite(const TrainingBatch&
   }
   // What the search added up must not reach the next step.
   for (Tensor& sum : gradient_sums_) sum.write_bytes(std::vector<std::byte>(static_cast<size_t>(sum.local_bytes())));
-  if (loss_sum_.defined()) loss_sum_.write_bytes(std::vector<std::byte>(sizeof(float)));
+  for (Tensor& sum : value_sums_) sum.write_bytes(std::vector<std::byte>(sizeof(float)));
   return found;
 }
 

@@ -2,8 +2,8 @@
 // the batch is worked through in several micro-batches, one program that adds up gradients and one that applies them. A
 // stage of a pipeline has one program again, for all micro-batches (stage_trace.h).
 //
-// The loss is the sum over the targets of the whole batch divided by their number, however it is split. A step whose
-// loss or gradient norm is not finite changes nothing.
+// The loss is an Objective's (objective.h), a mean over the whole batch however it is split. A step whose loss or
+// gradient norm is not finite changes nothing.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "causeway/tensor/step.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/step/batch_tensor.h"
+#include "causeway/train/step/objective.h"
 #include "causeway/train/step/stage_schedule.h"
 #include "causeway/train/step/stage_trace.h"
 
@@ -33,12 +35,13 @@ namespace causeway::train {
 class Ranks;
 
 struct StepFigures {
-  double loss = 0;       // nats per target
+  double loss = 0;       // nats per target; of preference pairs, per pair
   double grad_norm = 0;  // before clipping
   bool finite = true;
   // By the device's clock, from the end of the step that was finished before to the end of this one; 0 where steps do
   // not run ahead, and of the first.
   double seconds_after_last = 0;
+  std::vector<double> figures = {};  // as Objective::figure_names() names them
 };
 
 // One run of a program within a step. The program is the step's.
@@ -54,6 +57,10 @@ struct TrainingBatch {
   std::span<const int32_t> targets;    // negative: ignored
   std::span<const int32_t> documents;  // as data::Batch has them; empty unless attention stays within documents
   int64_t valid_targets = 0;           // of the whole batch, over all ranks
+  // Of preference pairs: targets of the chosen sides, likewise, and where they have one log p of each row's targets by
+  // the reference.
+  int64_t chosen_targets = 0;
+  std::span<const float> reference = {};
 };
 
 // What a step costs, known before it runs: bytes of one rank, FLOPs of all.
@@ -85,6 +92,7 @@ class TrainingStep {
   TrainingStep(LanguageModel& model, const Recipe& recipe, const StagePlace& place);
 
   Context& context() const { return *context_; }
+  const Objective& objective() const { return *objective_; }
 
   // With train.recompute=auto, and before anything else is compiled: computes again as little as lets a step take at
   // most kMostOfMemory of `limit` bytes (choose_recomputation(); 0: no limit). `most` gives the largest that what it is
@@ -168,23 +176,25 @@ class TrainingStep {
   // What the main step is given; traced and run as a list.
   struct MainArguments {
     std::vector<Arguments> batches;  // several of a stage
-    Tensor target_weight, hyper;
+    Tensor target_weight, hyper, reference;
   };
   std::vector<Tensor> argument_list() const;
   MainArguments named(const std::vector<Tensor>& list) const;
   std::vector<Tensor> trained_weights() const;
   FlopCount own_flops();
-  MicroBatch micro_batch(const Arguments& arguments, const Tensor& target_weight) const;
+  MicroBatch micro_batch(const Arguments& arguments, const MainArguments& main) const;
   std::vector<Tensor> staged(const MainArguments& arguments);
   std::vector<Tensor> fused(const MainArguments& arguments);
   std::vector<Tensor> accumulate(const MainArguments& arguments);
   std::vector<Tensor> apply(const Tensor& hyper);
-  Tensor loss(const MainArguments& arguments) const;
   // In a trace: until leave_gradient_point() weights are those at which the optimizer takes gradients. Gives the
   // weights themselves; nothing where these are the same.
   std::vector<Tensor> enter_gradient_point(const Tensor& hyper);
   void leave_gradient_point(const std::vector<Tensor>& weights);
   std::vector<Tensor> kept_of(size_t parameter) const;
+  int64_t seed_of(const Parameter& parameter) const;
+  // What the objective gives of a micro-batch.
+  std::vector<Tensor> values(const MainArguments& arguments) const;
   // Clips and applies the gradients; returns the loss and the gradient norm, of all stages, and whether all is finite
   // (1 or 0).
   std::vector<Tensor> update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper);
@@ -207,24 +217,27 @@ class TrainingStep {
   int64_t reserved_bytes();
   int64_t frozen_bytes_aside() const;
   int64_t weight_bytes() const;
-  // Of what the main step reads beside weights and the batch: sums of gradients, or what the optimizer keeps.
-  int64_t bytes_of_state_in_main() const { return accumulates() ? gradient_sum_bytes() : state_bytes(); }
+  // Of what the main step reads beside weights and the batch: what the optimizer keeps; or sums of gradients, and that
+  // of which it takes the weights at which gradients are taken.
+  int64_t bytes_of_state_in_main() const;
 
   LanguageModel& model_;
   const Recipe& recipe_;
   const Optimizer& optimizer_;
+  const std::unique_ptr<Objective> objective_;
   std::shared_ptr<Context> context_;
   std::vector<Tensor> weights_;  // of all parameters
   std::vector<size_t> trained_;  // which of them are trained; gradients, their sums and state are of those
   std::vector<Tensor> gradient_sums_;
-  Tensor loss_sum_;
+  std::vector<Tensor> value_sums_;  // of what the objective gives
   // 1 from a step on that was not finite: nothing is updated any more. Undefined where steps do not run ahead.
   Tensor frozen_;
   std::vector<StateTensor> state_;
+  std::set<size_t> read_at_gradient_point_;  // of state_; known once the main step is traced
   SequenceOrder order_;
   // Arguments, rewritten in place for each call.
   std::vector<Arguments> arguments_;  // of the micro-batches that the main step is of
-  Tensor target_weight_, hyper_;
+  Tensor target_weight_, hyper_, reference_;
   std::optional<FlopCount> flops_of_all_stages_;
   StepOptions options_;
   std::unique_ptr<Step> main_;   // fused, accumulate or staged

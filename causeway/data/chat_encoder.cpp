@@ -1,0 +1,209 @@
+#include "causeway/data/chat_encoder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "causeway/base/error.h"
+#include "causeway/base/printable.h"
+#include "causeway/base/utf8.h"
+#include "causeway/data/preference_record.h"
+#include "causeway/formats/tokenizer/tokenizer_settings.h"
+
+namespace causeway::data {
+namespace {
+
+using formats::TargetSpan;
+using formats::TextSpan;
+
+// Bytes of a sample's text that a message shows.
+constexpr size_t kShownBytes = 400;
+
+std::string shown_text(const std::string& text) {
+  if (text.size() <= kShownBytes) return printable(text);
+  size_t end = kShownBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return printable(text.substr(0, end)) + "...";
+}
+
+// Tokens that cover a byte of a span, and what stands between two of them. Spans of tokens do not go back.
+std::vector<uint8_t> mark_targets(const std::vector<TextSpan>& tokens, const std::vector<TargetSpan>& targets) {
+  std::vector<uint8_t> marks(tokens.size());
+  for (const TargetSpan& target : targets) {
+    // Empty spans end where they begin, and are passed over at either side.
+    size_t first = static_cast<size_t>(
+        std::ranges::partition_point(tokens, [&](const TextSpan& token) { return token.end <= target.begin; }) -
+        tokens.begin());
+    const auto covers = [&](size_t i) {
+      return tokens[i].begin < tokens[i].end && tokens[i].begin < target.end && tokens[i].end > target.begin;
+    };
+    while (first < tokens.size() && tokens[first].begin < target.end && !covers(first)) ++first;
+    size_t last = first;
+    for (size_t i = first; i < tokens.size() && tokens[i].begin < target.end; ++i)
+      if (covers(i)) last = i + 1;
+    std::fill(marks.begin() + static_cast<ptrdiff_t>(first), marks.begin() + static_cast<ptrdiff_t>(last), uint8_t{1});
+  }
+  return marks;
+}
+
+// Whether a template goes through the parts of a message's content; of another one they are joined, as if the message
+// were one text.
+bool reads_parts(std::string_view text) {
+  constexpr std::string_view kWords[] = {"'type'", "\"type\"", ".type", "'text'", "\"text\"", ".text"};
+  return std::ranges::any_of(kWords, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+}
+
+void join_parts(nlohmann::ordered_json& messages) {
+  for (nlohmann::ordered_json& message : messages) {
+    const auto content = message.find("content");
+    if (content == message.end() || !content->is_array()) continue;
+    std::string joined;
+    for (const nlohmann::ordered_json& part : *content) joined += part["text"].get_ref<const std::string&>();
+    *content = std::move(joined);
+  }
+}
+
+}  // namespace
+
+nlohmann::ordered_json chat_variables(const Tokenizer& tokenizer) {
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();
+  for (const auto& [name, content] : formats::read_tokenizer_settings(tokenizer.files(), "").named)
+    variables[name] = content;
+  // GPT-2's vocabulary names no others: the same token stands for all.
+  if (const std::optional<int32_t> end = tokenizer.end_of_text(); end && tokenizer.name() == "gpt2") {
+    for (const char* name : {"bos_token", "eos_token", "unk_token"})
+      if (!variables.contains(name)) variables[name] = tokenizer.decode({{*end}});
+  }
+  return variables;
+}
+
+ChatEncoder::ChatEncoder(ChatOptions options, const Tokenizer& tokenizer, DocumentTokens around)
+    : options_(std::move(options)),
+      tokenizer_(tokenizer),
+      around_(std::move(around)),
+      variables_(chat_variables(tokenizer)) {
+  for (const formats::ChatTemplateFile& one : options_.templates)
+    templates_.push_back({one.name, formats::ChatTemplate::parse(one.text, one.where), reads_parts(one.text)});
+}
+
+ChatSample ChatEncoder::encode(nlohmann::ordered_json object, const std::string& where) const {
+  ChatRecord record = read_chat_record(std::move(object), where);
+  ChatSample sample;
+  if (record.is_rendered()) {
+    Rendered rendered = render(record, sample, where);
+    std::vector<TextSpan> tokens;
+    tokenizer_.encode_spans_to(rendered.text, true, sample.ids, tokens);
+    sample.targets = mark_targets(tokens, rendered.targets);
+    sample.text = std::move(rendered.text);
+    sample.counts.rendered = 1;
+  } else {
+    encode_pair(record, sample);
+    sample.counts.pairs = 1;
+  }
+  truncate(sample);
+  if (!sample.targets.empty()) sample.targets.front() = 0;
+  if (std::ranges::find(sample.targets, uint8_t{1}) != sample.targets.end()) return sample;
+  if (!options_.skip_without_target) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("nothing of the sample is trained on{}: {}",
+                            sample.counts.truncated > 0 ? " once it is cut" : "", shown_text(sample.text)),
+                where,
+                "Turns of the assistant are, unless their weight is 0. --skip-without-target counts such samples and "
+                "leaves them out.");
+  }
+  sample.ids.clear();
+  sample.targets.clear();
+  sample.counts = {.without_target = 1};
+  return sample;
+}
+
+PreferenceSample ChatEncoder::encode_preference(nlohmann::ordered_json object, const std::string& where) const {
+  PreferenceRecord record = read_preference_record(std::move(object), where);
+  PreferenceSample pair;
+  const auto encode_side = [&](const char* name, nlohmann::ordered_json& side, ChatSample& sample) {
+    try {
+      sample = encode(std::move(side), where);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("\"{}\": {}", name, error.message()), error.where(), error.hint());
+    }
+  };
+  encode_side("chosen", record.chosen, pair.chosen);
+  encode_side("rejected", record.rejected, pair.rejected);
+  pair.counts = pair.chosen.counts;
+  pair.counts += pair.rejected.counts;
+  bool is_left_out = pair.chosen.ids.empty() || pair.rejected.ids.empty();
+  if (!is_left_out && pair.chosen.ids == pair.rejected.ids) {
+    if (!options_.skip_without_target)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("\"chosen\" and \"rejected\" are the same tokens{}: {}",
+                              pair.counts.truncated > 0 ? " once they are cut" : "", shown_text(pair.chosen.text)),
+                  where, "Leave the record out, or --skip-without-target counts such pairs and leaves them out.");
+    is_left_out = true;
+  }
+  if (is_left_out) {
+    pair.chosen.ids.clear();
+    pair.rejected.ids.clear();
+    pair.counts = {.without_target = 1};
+    return pair;
+  }
+  pair.counts.preferences = 1;
+  const auto [end, other] = std::ranges::mismatch(pair.chosen.text, pair.rejected.text);
+  pair.prompt_text.assign(pair.chosen.text.begin(), end);
+  return pair;
+}
+
+ChatEncoder::Rendered ChatEncoder::render(ChatRecord& record, ChatSample& sample, const std::string& where) const {
+  if (templates_.empty()) {
+    throw Error(ErrorKind::kInvalidArgument, "the record is a list of messages, and the tokenizer has no chat template",
+                where, "Give one: --chat-template FILE.");
+  }
+  auto used = templates_.begin();
+  if (!record.input.tools.is_null()) used = std::ranges::find(templates_, kToolChatTemplate, &NamedTemplate::name);
+  if (used == templates_.end()) used = templates_.begin();
+  if (!used->reads_parts) join_parts(record.input.messages);
+  nlohmann::ordered_json variables = variables_;
+  for (const auto& [name, value] : record.input.variables.items()) variables[name] = value;
+  record.input.variables = std::move(variables);
+  record.input.date = options_.date;
+  try {
+    formats::RenderedChat chat = used->chat_template.render(record.input);
+    std::vector<TargetSpan> targets =
+        formats::target_spans(used->chat_template, record.input, chat, {.turns = options_.turns});
+    std::erase_if(targets, [&](const TargetSpan& target) {
+      return target.message >= 0 && !record.is_trained[static_cast<size_t>(target.message)];
+    });
+    sample.counts.dated = chat.used_date ? 1 : 0;
+    return {std::move(chat.text), std::move(targets)};
+  } catch (const Error& error) {
+    // Where the template says it, and of which record.
+    throw Error(error.kind(), error.message(), fmt::format("{} ({})", where, error.where()), error.hint());
+  }
+}
+
+void ChatEncoder::encode_pair(const ChatRecord& record, ChatSample& sample) const {
+  sample.text = *record.prompt + *record.completion;
+  sample.ids = around_.before;
+  std::vector<TextSpan> tokens;
+  tokenizer_.encode_spans_to(sample.text, true, sample.ids, tokens);
+  sample.targets.assign(around_.before.size(), 0);
+  const std::vector<uint8_t> marks = mark_targets(tokens, {{record.prompt->size(), sample.text.size(), -1}});
+  sample.targets.insert(sample.targets.end(), marks.begin(), marks.end());
+  // The end is what a model has to learn to say, too.
+  sample.ids.insert(sample.ids.end(), around_.after.begin(), around_.after.end());
+  sample.targets.insert(sample.targets.end(), around_.after.size(), record.completion->empty() ? 0 : 1);
+}
+
+void ChatEncoder::truncate(ChatSample& sample) const {
+  if (options_.max_length == 0 || sample.ids.size() <= options_.max_length) return;
+  const auto kept = static_cast<ptrdiff_t>(options_.max_length);
+  sample.counts.truncated = 1;
+  sample.counts.truncated_tokens = sample.ids.size() - options_.max_length;
+  if (options_.truncated_side == TruncatedSide::kLeft) {
+    sample.ids.erase(sample.ids.begin(), sample.ids.end() - kept);
+    sample.targets.erase(sample.targets.begin(), sample.targets.end() - kept);
+  } else {
+    sample.ids.resize(options_.max_length);
+    sample.targets.resize(options_.max_length);
+  }
+}
+
+}  // namespace causeway::data

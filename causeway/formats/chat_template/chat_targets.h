@@ -1,0 +1,37 @@
+// Which characters of a rendered chat are trained on: the assistant's turns, by where characters came from, never by
+// searching for what a message says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "causeway/formats/chat_template/chat_template.h"
+
+namespace causeway::formats {
+
+enum class ChatTurns { kAll, kLast };
+
+struct TargetOptions {
+  ChatTurns turns = ChatTurns::kAll;  // kLast: the last message that is the assistant's
+  std::string role = "assistant";     // whose turns
+};
+
+// Characters that are targets, of one turn.
+struct TargetSpan {
+  size_t begin = 0, end = 0;  // bytes of RenderedChat::text
+  int32_t message = -1;       // whose turn it is
+
+  bool operator==(const TargetSpan&) const = default;
+};
+
+// The targets of `chat`, which `chat_template` rendered from `input`; in order, without overlap. Where the template has
+// {% generation %} they are what stands within it. Otherwise a turn is what was written while the template was at work
+// on the message, from the end of its header on; the header is as much of what the generation prompt says as the turn
+// begins with, of characters that are not the message's own but for its role. Text of other messages within a turn is
+// none. What a template writes after the last message belongs to that one's turn. Throws Error as render() does.
+std::vector<TargetSpan> target_spans(const ChatTemplate& chat_template, const ChatInput& input,
+                                     const RenderedChat& chat, const TargetOptions& options = {});
+
+}  // namespace causeway::formats

@@ -1,0 +1,214 @@
+#include "causeway/train/training_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "causeway/base/byte_size.h"
+#include "causeway/base/console.h"
+#include "causeway/base/enclosed_path.h"
+#include "causeway/base/error.h"
+#include "causeway/base/file.h"
+#include "causeway/base/log.h"
+#include "causeway/program/context.h"
+#include "causeway/train/checkpoint/shared_run_directory.h"
+#include "causeway/train/initial_weights.h"
+#include "causeway/train/model_tokenizer.h"
+#include "causeway/train/step/training_step.h"
+
+namespace causeway::train {
+namespace {
+
+// Ranks that run different things would wait for each other for ever. The device is each one's own affair.
+void require_same_run(const Ranks& ranks, const Recipe& recipe, const std::string& version) {
+  ranks.require_equal(version, "another version of the program", "Install the same one on every machine.");
+  std::string keys;
+  for (const RecipeValue& key : recipe_values(recipe))
+    if (key.key != "device" && key.key != "device_architecture") keys += fmt::format("{}: {}\n", key.key, key.value);
+  ranks.require_equal(keys, "another recipe", "Give every process the same recipe and the same key=value arguments.");
+}
+
+// Adapters of random weights would be of no use without them.
+void require_base(const Recipe& recipe) {
+  if (recipe.adapter.is_used() && recipe.model_from.empty())
+    throw Error(ErrorKind::kInvalidArgument, "trains adapters of a model, and no model is named", "lora.rank",
+                "Name its directory with model.from.");
+}
+
+// A run that goes on needs it where the file of its reference is not there any more.
+void require_reference_model(const Recipe& recipe) {
+  std::error_code code;
+  if (std::filesystem::is_directory(recipe.model_from, code)) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("preference.loss={} compares the model with the one that the run begins with, and {}",
+                          name_of(recipe.preference.loss),
+                          recipe.model_from.empty() ? "none is named"
+                                                    : fmt::format("there is no directory {}", recipe.model_from)),
+              "model.from", "Name the directory of the model to begin with, which was trained on such completions.");
+}
+
+uint64_t count_documents(const TokenDataset& dataset) {
+  uint64_t count = 0;
+  for (const TokenDataset::Source& source : dataset.sources())
+    dataset.visit_documents(source, [&](uint64_t, uint64_t) { ++count; });
+  return count;
+}
+
+// How many steps epochs are is counted with one size of batches.
+void require_batches_of_epochs(const Recipe& recipe, const Recipe& checkpoint) {
+  const int64_t before = checkpoint.train.batch_size, now = recipe.train.batch_size;
+  if (recipe.train.epochs == 0 || before == now) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("is {} in the checkpoint and {} in this run, and how many steps train.epochs comes to is "
+                          "counted with batches of one size",
+                          before, now),
+              "train.batch_size", "Say with train.steps after which step the run ends.");
+}
+
+// Compiles the step.
+void require_memory_for_step(TrainingStep& step, const Recipe& recipe) {
+  const StepCost cost = step.cost();
+  const Device& device = step.context().device();
+  if (device.memory_limit() == 0 || std::max(cost.total_bytes(), cost.reserved_bytes) <= device.memory_limit()) return;
+  std::string largest;
+  for (const ProgramMemory::Item& item : step.main_step().prepare(step.main_arguments()).memory().largest)
+    largest += fmt::format("\n  {:>10}  {}", format_bytes(item.bytes), item.name);
+  throw Error(ErrorKind::kResource,
+              fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
+                          "the largest activations are{}",
+                          format_bytes(cost.total_bytes()), format_bytes(cost.parameter_bytes),
+                          format_bytes(cost.optimizer_bytes),
+                          format_bytes(cost.total_bytes() - cost.parameter_bytes - cost.optimizer_bytes), device.name(),
+                          format_bytes(device.memory_limit()), largest),
+              recipe.name,
+              step.recomputation() == Recomputation{RecomputePolicy::kBlock}
+                  ? "Lower train.micro_batch_size or data.sequence_length."
+                  : "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to auto.");
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const Recipe& recipe, const TrainOptions& options, StartTimes& start)
+    : ranks_(*Context::current()), recipe_(recipe), speaks_(ranks_.is_first() && !options.quiet) {
+  require_same_run(ranks_, recipe_, options.version);
+  open_data();
+  load_tokenizer();
+  ranks_.on_first([&] { own_directory(); });
+  const std::filesystem::path directory = recipe_.run_directory;
+  require_shared_run_directory(ranks_, directory);
+  const std::vector<CheckpointEntry> candidates = resume_candidates_of_first(ranks_, directory, options.resume);
+  start.end_of("data");
+  make_model(!candidates.empty());
+  start.end_of("weights");
+  ranks_.enter(0, "resume");
+  resumed_ = resume_run(candidates, *parts_);
+  start.end_of("resume");
+  if (resumed_) ranks_.together([&] { require_batches_of_epochs(recipe_, resumed_->recipe); });
+  // Not earlier: a recipe that the run's checkpoint refuses must not replace the run's own.
+  ranks_.on_first([&] {
+    write_file_atomically(directory / "recipe.yaml",
+                          device_comment(recipe_, step_->context().device()) + recipe_text(recipe_));
+  });
+}
+
+void TrainingRun::open_data() {
+  ranks_.together([&] {
+    require_base(recipe_);
+    data_.emplace(open_training_data(recipe_));
+    resolve_steps(recipe_, *data_);
+  });
+  schedule_.emplace(recipe_.schedule);
+  ranks_.require_equal(data_->dataset.fingerprint(), "other data",
+                       "Give every machine the same files; see whether each one can read all of them.");
+}
+
+void TrainingRun::load_tokenizer() {
+  if (!data_->dataset.tokenizer_identity())
+    return;  // tokens without a tokenizer still train; there are no samples then
+  try {
+    ranks_.together([&] { tokenizer_ = data_->dataset.load_tokenizer(); });
+  } catch (const Error& error) {
+    tokenizer_.reset();
+    if (!ranks_.is_first()) return;
+    log_warning("{}; samples are not printed, and checkpoints will hold no tokenizer", error.what());
+  }
+}
+
+void TrainingRun::own_directory() {
+  const std::filesystem::path directory = recipe_.run_directory;
+  std::error_code code;
+  std::filesystem::create_directories(directory, code);
+  if (code)
+    throw Error(ErrorKind::kIo, fmt::format("cannot create the run directory: {}", code.message()), directory.string(),
+                "Give another run_directory.");
+  // Now, not where a log would be missing or the first checkpoint could not be saved.
+  for (const char* written :
+       {kRunLockName, "checkpoints", "metrics.jsonl", "tensorboard", "trace.json", kReferenceFile})
+    require_enclosed(directory, written);
+  lock_.emplace(directory);
+}
+
+// A run that goes on (`resumes`) has the weights of its checkpoint, in which those of adapters alone are.
+void TrainingRun::make_model(bool resumes) {
+  std::optional<ReferenceIdentity> identity;
+  if (recipe_.preference.has_reference()) {
+    ranks_.together([&] { identity = reference_identity(recipe_, *data_); });
+    reference_ = read_reference(ranks_, recipe_, *identity, *data_);
+  }
+  const bool computes_reference = identity && !reference_;
+  if (computes_reference) ranks_.together([&] { require_reference_model(recipe_); });
+  const bool begins_with_weights = !recipe_.model_from.empty() && !resumes;
+  ranks_.together([&] {
+    require_memory_for_weights(Context::current()->device(), recipe_);
+    std::optional<uint64_t> seed;
+    if (!begins_with_weights && !resumes && !computes_reference) seed = static_cast<uint64_t>(recipe_.train.seed);
+    model_ = LanguageModel::create(recipe_.model, own_part(recipe_), new_weights(recipe_, seed));
+    model_->require_targets();
+  });
+  if (begins_with_weights)
+    ranks_.together([&] { tokenizer_note_ = compare_with_tokenizer_of_model(recipe_, data_->dataset); });
+  std::string base;
+  if (begins_with_weights || computes_reference || recipe_.adapter.is_used())
+    base = load_initial_weights(ranks_, recipe_, *model_);
+  if (recipe_.adapter.is_used() && (!resumes || computes_reference))
+    load_initial_adapters(ranks_, recipe_, base, *model_);
+  if (computes_reference) compute_reference(*identity);
+  const bool has_validation = reference_ && reference_->validation;
+  ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });
+  parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_,
+                          has_validation ? &*reference_->validation : nullptr, base});
+}
+
+// By the weights that the run begins with, or began with: a run that goes on reads its own afterwards.
+void TrainingRun::compute_reference(const ReferenceIdentity& identity) {
+  ranks_.enter(0, "reference");
+  if (speaks_)
+    notice("reference: log-probabilities of {} completions by the weights of {}\n",
+           data_->order.samples_per_epoch() + (data_->validation ? count_documents(*data_->validation) : 0),
+           recipe_.model_from);
+  reference_.emplace(train::compute_reference(*model_, recipe_, *data_));
+  Context::current()->release_memory();
+  ranks_.on_first([&] { write_reference(recipe_, identity, *reference_); });
+}
+
+void TrainingRun::compile() {
+  ranks_.enter(0, "compile");
+  std::string program;
+  step_->fit_memory(ranks_);
+  ranks_.together([&] {
+    require_memory_for_step(*step_, recipe_);
+    if (ranks_.count() > 1) program = step_->program_hash();
+  });
+  step_->meet_other_stages(ranks_);
+  ranks_.require_equal_in_stage(program, "another program or other collectives",
+                                "Kernels are made for the processor or GPU at hand: give a run machines of one kind.");
+}
+
+std::string device_comment(const Recipe& recipe, const Device& device) {
+  std::string text;
+  if (recipe.device == "auto") text = fmt::format("# device: auto chose {}\n", device.name());
+  if (device.target().takes_architecture() && recipe.device_architecture.empty())
+    text += fmt::format("# device_architecture: kernels are compiled for {}\n", device.target().processor);
+  return text;
+}
+
+}  // namespace causeway::train

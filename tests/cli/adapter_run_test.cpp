@@ -1,0 +1,135 @@
+// Runs that train adapters: their checkpoints, exports and what is refused.
+#include "tests/cli/program_under_test.h"
+
+namespace causeway::cli {
+namespace {
+
+class AdapterRunTest : public CliTest {
+ protected:
+  // A base model of bytes, and a recipe that trains adapters of it.
+  void make_base() {
+    prepare_data();
+    ASSERT_EQ(run({"train", "tiny.yaml", "train.steps=3", "--quiet"}).status, 0);
+    ASSERT_EQ(run({"export", "runs/tiny", "--output", "base"}).status, 0);
+    write("tune.yaml", R"(name: tuned
+model: {from: base}
+data: {path: data, sequence_length: 32}
+lora: {rank: 2, targets: [q_proj, v_proj, mlp.up_proj], dropout: 0.1}
+optimizer: {learning_rate: 1e-2, weight_decay: 0}
+train: {steps: 6, batch_size: 4}
+checkpoint: {interval: 3, asynchronous: false}
+log: {tensorboard: false}
+)");
+  }
+
+  std::string weights_of(const std::string& adapter) const {
+    return read_text_file(path(adapter + "/adapter_model.safetensors"));
+  }
+};
+
+TEST_F(AdapterRunTest, CheckpointsHoldAdaptersAloneAndResumeToTheSameBits) {
+  make_base();
+  const Outcome whole = run({"train", "tune.yaml"});
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  EXPECT_NE(whole.err.find("adapters: lora of rank 2 on "), std::string::npos) << whole.err;
+  EXPECT_NE(whole.err.find("all else stays as it is in base"), std::string::npos) << whole.err;
+  const nlohmann::json manifest =
+      nlohmann::json::parse(read_text_file(path("runs/tuned/checkpoints/step-00000006/manifest.json")));
+  for (const auto& [name, tensor] : manifest["tensors"].items())
+    EXPECT_NE(name.find(".lora_"), std::string::npos) << name;
+  ASSERT_EQ(run({"export", "runs/tuned", "--output", "adapter"}).status, 0);
+  ASSERT_EQ(run({"train", "tune.yaml", "name=parts", "train.steps=3", "--quiet"}).status, 0);
+  const Outcome resumed = run({"train", "tune.yaml", "name=parts", "--resume", "auto"});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  ASSERT_EQ(run({"export", "runs/parts", "--output", "again"}).status, 0);
+  EXPECT_EQ(weights_of("again"), weights_of("adapter"));
+
+  // Of a run that begins with it and changes nothing: the same.
+  ASSERT_EQ(run({"train", "tune.yaml", "name=copy", "lora.from=adapter", "optimizer.learning_rate=1e-30",
+                 "train.steps=1", "--quiet"})
+                .status,
+            0);
+  ASSERT_EQ(run({"export", "runs/copy", "--output", "copied"}).status, 0);
+  EXPECT_EQ(weights_of("copied"), weights_of("adapter"));
+  expect_failure({"train", "tune.yaml", "name=other", "lora.from=adapter", "lora.rank=3"}, 1,
+                 {"lora.rank: is 3 here and 2 in adapter", "lora.from says what the adapters are"});
+  expect_failure({"train", "tune.yaml", "--resume", "auto", "train.steps=9", "lora.alpha=7"}, 1,
+                 {"lora.alpha is 4 in the checkpoint and 7 in this run"});
+}
+
+// The run, its adapter, the model with it: one text.
+TEST_F(AdapterRunTest, RunAdapterAndMergedModelGiveTheSameText) {
+  make_base();
+  for (const char* kind : {"lora", "dora"}) {
+    const std::string name = std::string("run_") + kind, adapter = std::string("adapter_") + kind,
+                      merged = std::string("merged_") + kind;
+    const Outcome trained = run({"train", "tune.yaml", "name=" + name, std::string("lora.kind=") + kind,
+                                 "train.precision=f32", "optimizer.learning_rate=0.1"});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    const Outcome exported = run({"export", "runs/" + name, "--output", adapter});
+    ASSERT_EQ(exported.status, 0) << exported.err;
+    EXPECT_NE(exported.out.find("an adapter of base"), std::string::npos) << exported.out;
+    EXPECT_NE(exported.out.find("bit for bit"), std::string::npos) << exported.out;
+    const Outcome whole = run({"export", "runs/" + name, "--output", merged, "--merged"});
+    ASSERT_EQ(whole.status, 0) << whole.err;
+    const auto text_of = [&](const std::string& model) {
+      const Outcome text = run({"generate", model, "--prompt", "the river", "--tokens", "24", "--temperature", "0"});
+      EXPECT_EQ(text.status, 0) << text.err;
+      return text.out;
+    };
+    const std::string text = text_of("runs/" + name);
+    EXPECT_EQ(text_of(adapter), text);
+    EXPECT_EQ(text_of(merged), text);
+    EXPECT_NE(text_of("base"), text);
+  }
+}
+
+TEST_F(AdapterRunTest, WhatDoesNotFitIsRefused) {
+  make_base();
+  ASSERT_EQ(run({"train", "tune.yaml", "train.steps=3", "--quiet"}).status, 0);
+  ASSERT_EQ(run({"export", "runs/tuned", "--output", "adapter"}).status, 0);
+  expect_failure({"train", "tune.yaml", "name=a", "model.from=", "model.vocabulary_size=256"}, 1,
+                 {"lora.rank: trains adapters of a model, and no model is named"});
+  expect_failure({"train", "tune.yaml", "name=a", "lora.targets=q_prj"}, 1,
+                 {"lora.targets: 'q_prj' names no matrix in the layers of llama", "Did you mean q_proj?"});
+  expect_failure({"train", "tune.yaml", "name=a", "lora.rank=0"}, 1, {"has no effect without lora.rank"});
+  expect_failure({"train", "tune.yaml", "name=a", "train.precision=fp8"}, 1, {"not yet in 8 bits"});
+  expect_failure({"export", "runs/tiny", "--output", "x", "--merged"}, 1, {"the run has no adapters"});
+  // Another model where the base was.
+  ASSERT_EQ(run({"train", "tiny.yaml", "name=second", "train.steps=4", "--quiet"}).status, 0);
+  ASSERT_EQ(run({"export", "runs/second", "--output", "other"}).status, 0);
+  expect_failure({"train", "tune.yaml", "model.from=other", "--resume", "auto", "train.steps=4"}, 1,
+                 {"the checkpoint's adapters were trained on another base model", "than that of other"});
+  expect_failure({"train", "tune.yaml", "name=b", "model.from=other", "lora.from=adapter", "train.steps=4"}, 1,
+                 {"the adapters of adapter were trained on another base model"});
+  std::filesystem::rename(path("base"), path("gone"));
+  expect_failure({"generate", "runs/tuned"}, 1, {"the base model of the adapters is not in base any more"});
+  std::filesystem::rename(path("other"), path("base"));
+  expect_failure({"generate", "runs/tuned"}, 1, {"were trained on another base model"});
+  expect_failure({"export", "runs/tuned", "--output", "x"}, 1, {"were trained on another base model"});
+}
+
+// What PEFT may say and is not here.
+TEST_F(AdapterRunTest, OptionsOfPeftThatAreNotHereAreNamed) {
+  make_base();
+  ASSERT_EQ(run({"train", "tune.yaml", "train.steps=1", "--quiet"}).status, 0);
+  ASSERT_EQ(run({"export", "runs/tuned", "--output", "adapter"}).status, 0);
+  const std::string file = "adapter/adapter_config.json";
+  const nlohmann::json good = nlohmann::json::parse(read_text_file(path(file)));
+  EXPECT_EQ(good["target_modules"], (nlohmann::json{"mlp.up_proj", "q_proj", "v_proj"}));
+  for (const auto& [key, value] : std::map<std::string, nlohmann::json>{{"bias", "lora_only"},
+                                                                        {"modules_to_save", {"lm_head"}},
+                                                                        {"rank_pattern", {{"q_proj", 4}}},
+                                                                        {"init_lora_weights", "pissa"},
+                                                                        {"use_qalora", true},
+                                                                        {"something_new", 3},
+                                                                        {"peft_type", "LOHA"}}) {
+    nlohmann::json bad = good;
+    bad[key] = value;
+    write(file, bad.dump());
+    expect_failure({"generate", "adapter"}, 1, {key + " = "});
+  }
+}
+
+}  // namespace
+}  // namespace causeway::cli
