@@ -125,7 +125,7 @@ void print_flops(const FlopCount& flops, double tokens) {
       flops.at_most ? "at most " : "", flops.total() / tokens, flops.forward / tokens, flops.backward / tokens,
       density_text(flops));
   if (flops.optimizer > 0)
-    output("The optimizer's GEMMs take {:.4g} of as many beside these.\n", flops.optimizer / flops.total());
+    output("The optimizer's GEMMs, which these leave out: {:.4g} times as many.\n", flops.optimizer / flops.total());
 }
 
 // What the step costs, as an object of figures; of its kernels only their number.

@@ -17,7 +17,7 @@ constexpr const char* kFormOfPairs =
     "the "
     "beginning of both.";
 
-bool is_there(const PairJson& record, const char* field) {
+bool has_value(const PairJson& record, const char* field) {
   const auto found = record.find(field);
   return found != record.end() && !found->is_null();
 }
@@ -28,7 +28,7 @@ class PreferenceRecordReader {
 
   PreferenceRecord read() {
     for (const char* side : {"chosen", "rejected"}) {
-      if (!is_there(record_, side))
+      if (!has_value(record_, side))
         refuse(fmt::format("the preference pair has no \"{}\"; its fields are {}", side, names_of_fields(record_)));
       if (!record_[side].is_string() && !record_[side].is_array())
         refuse(fmt::format("\"{}\" is a JSON {}", side, record_[side].type_name()));
@@ -37,13 +37,13 @@ class PreferenceRecordReader {
     if (chosen_.type() != rejected_.type())
       refuse(fmt::format("\"chosen\" is a JSON {} and \"rejected\" a JSON {}", chosen_.type_name(),
                          rejected_.type_name()));
-    if (is_there(record_, "prompt")) prompt_ = record_["prompt"];
+    if (has_value(record_, "prompt")) prompt_ = record_["prompt"];
     chosen_.is_string() ? split_texts() : split_messages();
     require_side("chosen", chosen_);
     require_side("rejected", rejected_);
     if (chosen_ == rejected_)
       refuse("\"chosen\" and \"rejected\" are the same", "Leave the record out: neither is preferred.");
-    if (is_there(record_, "system"))
+    if (has_value(record_, "system"))
       refuse("\"system\" stands beside a preference pair", "Write it as the first message of the prompt.");
     return {side(chosen_), side(rejected_)};
   }
@@ -60,7 +60,7 @@ class PreferenceRecordReader {
       return;
     }
     for (const char* field : {"question", "instruction", "input", "query"})
-      if (is_there(record_, field))
+      if (has_value(record_, field))
         refuse(fmt::format("the pair has no \"prompt\", and \"{}\" stands beside it", field),
                "Rename the field to \"prompt\", where it is that.");
     const auto chosen = chosen_.get<std::string>(), rejected = rejected_.get<std::string>();
@@ -123,7 +123,7 @@ class PreferenceRecordReader {
   PairJson side(const PairJson& completion) const {
     PairJson record = {{"prompt", prompt_}, {"completion", completion}};
     for (const char* beside : {"tools", "chat_template_kwargs"})
-      if (is_there(record_, beside)) record[beside] = record_[beside];
+      if (has_value(record_, beside)) record[beside] = record_[beside];
     return record;
   }
 
@@ -135,9 +135,9 @@ class PreferenceRecordReader {
 }  // namespace
 
 bool is_preference_record(const PairJson& record) {
-  if (is_there(record, "chosen") && is_there(record, "rejected")) return true;
-  return (is_there(record, "chosen") || is_there(record, "rejected")) && !is_there(record, "messages") &&
-         !is_there(record, "conversations") && !is_there(record, "completion") && !is_there(record, "output");
+  if (has_value(record, "chosen") && has_value(record, "rejected")) return true;
+  return (has_value(record, "chosen") || has_value(record, "rejected")) && !has_value(record, "messages") &&
+         !has_value(record, "conversations") && !has_value(record, "completion") && !has_value(record, "output");
 }
 
 PreferenceRecord read_preference_record(PairJson record, const std::string& where) {

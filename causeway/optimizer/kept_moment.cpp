@@ -14,7 +14,7 @@ constexpr const char* kMoments = "moments";
 constexpr const char* kMomentBlock = "moment_block";
 constexpr const char* kMomentRounding = "moment_rounding";
 constexpr int kDecades = 7;
-constexpr double kSmallestScale = 0x1p-126;  // of which the reciprocal is finite
+constexpr double kSmallestScale = 0x1p-126;  // below it what is kept is 0
 
 // The code has kDecades decades, (10^(d-7), 10^(d-6)] of decade d, each in equal cells whose middles are the values:
 // 2^d cells of magnitudes that have a sign, twice as many of others. The bytes of a decade (magnitudes of signed ones)
@@ -159,7 +159,7 @@ std::vector<Tensor> keep_moment(const Tensor& value, std::span<const Tensor> bef
   const Tensor &codes = before[0], &scales = before[1];
   const Tensor blocks = in_blocks(average == Average::kOfSquares ? sqrt(value) : value, scales);
   const Tensor scale = amax(abs(blocks), -1, true);
-  const Tensor share = blocks * where(gt(scale, kSmallestScale), 1.0 / scale, 0.0);
+  const Tensor share = blocks / clamp_min(scale, kSmallestScale);
   const Tensor of_blocks = random.defined() ? in_blocks(random, scales) : random;
   return {reshape(encode_moment(share, average, of_blocks), codes.shape()), squeeze(scale, -1)};
 }

@@ -298,7 +298,7 @@ OptimizerConfig OptimizerConfig::resolved() const {
   require(learning_rate > 0, "learning_rate", "must be above 0");
   require(weight_decay >= 0, "weight_decay", "must not be negative");
   require(!cautious_decay || described.decouples_decay, "cautious_decay",
-          fmt::format("{} adds the decay to the gradient, where it has no effect of its own", name),
+          fmt::format("{} adds the decay to the direction of its step, and cannot leave it out", name),
           "Delete the key, or choose another optimizer with optimizer.name.");
   require(gradient_clip >= 0, "gradient_clip", "must not be negative");
   require(average_decay >= 0 && average_decay < 1, "average_decay", "must be at least 0 and below 1");

@@ -281,8 +281,11 @@ TEST(Architecture, ClassesStaySmall) {
   const std::set<std::string> kLarger = {
       "causeway/codegen/expressions ElementWalk",
       "causeway/codegen/gpu GpuLoopWriter",
-      "causeway/data Preparation",
+      "causeway/data TokenDataset",
       "causeway/formats TokenShard",
+      "causeway/formats/chat_template JinjaExpressionParser",
+      "causeway/formats/chat_template JinjaInterpreter",
+      "causeway/model LanguageModel",
       "causeway/train/step TrainingStep",
   };
   std::map<std::string, int> lines;

@@ -1,5 +1,6 @@
 // Preference pairs from file to loss, as a user has them.
 #include "causeway/base/error.h"
+#include "causeway/base/file.h"
 #include "program_under_test.h"
 
 namespace causeway::cli {

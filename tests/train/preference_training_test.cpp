@@ -37,7 +37,7 @@ class PreferenceTraining : public testing::Test {
   PreferenceTraining() {
     PrepareOptions options;
     options.inputs = {std::filesystem::path(CAUSEWAY_SOURCE_DIR) / "tests/fixtures/preference/pairs.jsonl"};
-    options.validation_inputs = options.inputs;
+    options.validation_inputs = {directory_.write("validation.jsonl", read_text_file(options.inputs.front()))};
     options.allow_shared_documents = true;
     options.output = directory_ / "pairs";
     options.chat.emplace();

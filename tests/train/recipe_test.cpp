@@ -274,6 +274,19 @@ TEST(Recipe, NamesItsOptimizer) {
             "command line: optimizer.kind: unknown optimi");
   EXPECT_EQ(error_of_recipe("optimizer: {kind: adamw, name: adamw}\n"),
             "file.yaml: optimizer.name: is another name of optimizer.kind, which is given too | Delete one of them.");
+  // Defaults are the chosen one's, also in what it saves, and after another one's recipe.
+  const Recipe lion = parse(kSmall, {"optimizer.name=lion"});
+  EXPECT_EQ(lion.optimizer.own_number("beta2"), 0.99);
+  EXPECT_NE(recipe_text(lion).find("beta2: 0.99\n"), std::string::npos);
+  EXPECT_NE(recipe_text(parse(kSmall)).find("\n  epsilon: "), std::string::npos);
+  EXPECT_EQ(recipe_text(lion).find("\n  epsilon: "), std::string::npos);
+  EXPECT_EQ(parse(recipe_text(lion)).optimizer, lion.optimizer);
+  const Recipe sgd = parse(recipe_text(parse(kSmall)), {"optimizer.name=sgd"});
+  EXPECT_EQ(sgd.optimizer.own_number("momentum"), 0.9);
+  EXPECT_FALSE(sgd.optimizer.own_truth("nesterov"));
+  EXPECT_EQ(parse(kSmall, {"optimizer.name=muon"}).optimizer.own_number("momentum"), 0.95);
+  EXPECT_EQ(error_of_recipe(kSmall, {"optimizer.name=muon", "optimizer.momentum=1"}),
+            "command line: optimizer.momentum: must be at least 0 and below 1 | ");
   EXPECT_EQ(error_of_recipe(kSmall, {"optimizer=adamw"}),
             "command line: optimizer: unknown key | Here that is optimizer.name.");
   EXPECT_NE(error_of_recipe(kSmall, {"optimizer.name=adam"})
@@ -379,6 +392,7 @@ TEST(Recipe, ChoicesAreTheNamesOfTheirTables) {
       std::vector<std::string> overrides = {key + "=" + name};
       if (name == "wsd") overrides.insert(overrides.end(), {"schedule.decay_steps=10", "train.steps=100"});
       if (key == "train.pipeline_schedule") overrides.insert(overrides.end(), {"mesh.pp=2", "model.layers=4"});
+      if (key == "optimizer.update_scale") overrides.emplace_back("optimizer.name=muon");
       if (name == "interleaved")
         overrides.insert(overrides.end(), {"train.pipeline_chunks=2", "train.micro_batch_size=4"});
       ASSERT_EQ(error_of_recipe(kSmall, overrides), "no error") << key << "=" << name;

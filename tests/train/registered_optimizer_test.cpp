@@ -80,8 +80,8 @@ TEST(RegisteredOptimizer, IsKnownToRecipesWhileItIsRegistered) {
     EXPECT_EQ(error_of_optimizer(kSignsRecipe, {"optimizer.every=0"}),
               "command line: optimizer.every: must be at least 1 | ");
     EXPECT_EQ(error_of_optimizer(kSignsRecipe, {"optimizer.beta1=0.5"}),
-              "command line: optimizer.beta1: has no effect on signs: it belongs to adamw | Delete the key, or choose "
-              "what it belongs to with optimizer.name.");
+              "command line: optimizer.beta1: has no effect on signs: it belongs to adamw, muon, normuon and lion | "
+              "Delete the key, or choose what it belongs to with optimizer.name.");
     EXPECT_EQ(error_of_optimizer("optimizer: {memory: 0.75}"),
               "file.yaml: optimizer.memory: has no effect on adamw: it belongs to signs | Delete the key, or choose "
               "what it belongs to with optimizer.name.");

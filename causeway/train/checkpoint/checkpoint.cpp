@@ -29,6 +29,7 @@ constexpr std::string_view kSavingPrefix = ".saving-";
 constexpr std::string_view kDeletingPrefix = ".deleting-";
 
 constexpr const char* kCheckpoints = "checkpoints";
+constexpr uint64_t kMostManifestBytes = uint64_t{1} << 30;  // some 250 bytes a chunk
 
 fs::path checkpoints_of(const fs::path& run_directory) { return run_directory / kCheckpoints; }
 

@@ -23,7 +23,6 @@ namespace causeway::train {
 // The version written; older ones that are still readable would be listed where the manifest is parsed.
 inline constexpr int64_t kCheckpointVersion = 1;
 inline constexpr const char* kManifestName = "manifest.json";
-inline constexpr uint64_t kMostManifestBytes = uint64_t{1} << 30;  // some 250 bytes a chunk
 
 // A contiguous piece of a tensor in one file.
 struct CheckpointChunk {

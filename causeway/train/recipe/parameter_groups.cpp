@@ -76,7 +76,7 @@ ParameterGroup parse_group(const YAML::Node& node, size_t number) {
 }  // namespace
 
 std::vector<ParameterGroup> parse_parameter_groups(const std::string& text) {
-  const YAML::Node list = parse_yaml(text, "optimizer.groups");
+  const YAML::Node list = parse_yaml(text, kParameterGroups);
   if (!list.IsDefined() || list.IsNull()) return {};
   if (!list.IsSequence()) refuse_group(fmt::format("'{}' is not a list of groups", printable(text)), "");
   std::vector<ParameterGroup> groups;

@@ -8,6 +8,8 @@
 
 namespace causeway::train {
 
+inline constexpr char kParameterGroups[] = "optimizer.groups";
+
 // Reads a YAML list of maps, "[{pattern: '*.bias', weight_decay: 0}, {pattern: '*.wte.*', frozen: true}]"; empty for
 // "[]" and for nothing. Throws Error(kInvalidArgument) naming the group, from 1: no pattern, the same one twice,
 // nothing that holds of it, a value that is not of its kind, a key that there is not.

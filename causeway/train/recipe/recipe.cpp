@@ -4,11 +4,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
-#include <memory>
 #include <optional>
 
 #include "causeway/base/error.h"
@@ -24,7 +22,9 @@
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/train/checkpoint/checkpoint.h"
+#include "causeway/train/recipe/optimizer_fields.h"
 #include "causeway/train/recipe/parameter_groups.h"
+#include "causeway/train/recipe/recipe_field.h"
 
 namespace causeway::train {
 namespace {
@@ -32,113 +32,6 @@ namespace {
 [[noreturn]] void refuse_key(const std::string& where, const std::string& key, const std::string& what,
                              const std::string& hint = {}) {
   throw Error(ErrorKind::kInvalidArgument, what, where.empty() ? key : where + ": " + key, hint);
-}
-
-// One key of the recipe: how to set it from text and how to print it.
-struct Field {
-  std::string key;
-  std::string meaning;
-  std::string kind;  // "an integer", for messages and lists
-  std::function<bool(const std::string&)> set;
-  std::function<std::string()> get;
-  std::vector<std::string> choices = {};
-};
-
-std::string print_double(double value) {
-  std::string text = fmt::format("{}", value);
-  return text;
-}
-
-template <class Number>
-std::optional<Number> parse_number(const std::string& text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-// "1000", or "1e3" as people write it: a number with an exponent that has no fraction.
-std::optional<int64_t> parse_integer(const std::string& text) {
-  if (const auto integer = parse_number<int64_t>(text)) return integer;
-  if (text.find_first_of("eE") == std::string::npos) return std::nullopt;
-  constexpr double kMostExact = 9007199254740992;  // 2^53: from there on not every integer is a double
-  const auto value = parse_number<double>(text);
-  if (!value || !(std::abs(*value) <= kMostExact) || *value != std::trunc(*value)) return std::nullopt;
-  return static_cast<int64_t>(*value);
-}
-
-Field field(std::string key, int64_t& value, std::string meaning) {
-  return {std::move(key), std::move(meaning), "an integer",
-          [&value](const std::string& text) {
-            const auto parsed = parse_integer(text);
-            if (parsed) value = *parsed;
-            return parsed.has_value();
-          },
-          [&value] { return fmt::format("{}", value); }};
-}
-
-Field field(std::string key, double& value, std::string meaning) {
-  return {std::move(key), std::move(meaning), "a number",
-          [&value](const std::string& text) {
-            const auto parsed = parse_number<double>(text);
-            if (!parsed || !std::isfinite(*parsed)) return false;
-            value = *parsed;
-            return true;
-          },
-          [&value] { return print_double(value); }};
-}
-
-Field field(std::string key, bool& value, std::string meaning) {
-  return {std::move(key),
-          std::move(meaning),
-          "true or false",
-          [&value](const std::string& text) {
-            if (text != "true" && text != "false") return false;
-            value = text == "true";
-            return true;
-          },
-          [&value] { return value ? "true" : "false"; },
-          {"true", "false"}};
-}
-
-Field field(std::string key, std::string& value, std::string meaning) {
-  return {std::move(key), std::move(meaning), "text",
-          [&value](const std::string& text) {
-            value = text;
-            return true;
-          },
-          [&value] {
-            YAML::Emitter out;
-            out << YAML::DoubleQuoted << value;
-            return std::string(out.c_str());
-          }};
-}
-
-Field choice(std::string key, std::string meaning, std::vector<std::string> choices, NameOf what,
-             std::function<bool(const std::string&)> set, std::function<std::string_view()> get) {
-  return {std::move(key),
-          std::move(meaning),
-          "text",
-          [=](const std::string& text) {
-            if (set(text)) return true;
-            throw Error(ErrorKind::kInvalidArgument,
-                        fmt::format("'{}' is not one of {}", text, fmt::join(choices, ", ")), {},
-                        name_hint(what, text, choices));
-          },
-          [=] { return fmt::format("\"{}\"", get()); },
-          choices};
-}
-
-template <NamedEnum Enum>
-Field choice(std::string key, Enum& value, std::string meaning, NameOf what = NameOf::kOther) {
-  return choice(
-      std::move(key), std::move(meaning), names_of<Enum>(), what,
-      [&value](const std::string& text) {
-        const std::optional<Enum> named = value_named<Enum>(text);
-        if (named) value = *named;
-        return named.has_value();
-      },
-      [&value] { return name_of(value); });
 }
 
 constexpr std::string_view kAuto = "auto";
@@ -196,86 +89,6 @@ Field family_field(const SharedModelKey& entry, ModelConfig& config) {
                      fmt::format("{} ({})", entry.key.meaning, fmt::join(entry.families, ", ")));
       },
       stored);
-}
-
-constexpr char kParameterGroups[] = "optimizer.groups";
-
-Field group_list(std::vector<ParameterGroup>& groups) {
-  return {
-      kParameterGroups,
-      "parameters by name: [{pattern: NAME*, learning_rate: or learning_rate_factor:, weight_decay:, frozen:}, ...]",
-      "a list of groups",
-      [&groups](const std::string& text) {
-        groups = parse_parameter_groups(text);
-        return true;
-      },
-      [&groups] { return print_parameter_groups(groups); }};
-}
-
-std::string text_of(const OptimizerValue& value) {
-  return std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
-}
-
-// "(adamw, lion; lion's default is 0.99)".
-std::string owners_text(const SharedOptimizerKey& entry) {
-  std::string others;
-  for (const std::string& optimizer : entry.optimizers)
-    if (const OptimizerValue& own = entry.default_of(optimizer); own != entry.key.default_value)
-      others += fmt::format("{} {}: {}", others.empty() ? ";" : ",", optimizer, text_of(own));
-  return fmt::format("({}{})", fmt::join(entry.optimizers, ", "), others);
-}
-
-// A key that some optimizers add. What is given stands in the configuration whichever optimizer it is of until that is
-// resolved; what is not has the chosen one's default.
-Field optimizer_field(const SharedOptimizerKey& entry, OptimizerConfig& config) {
-  const auto held = std::make_shared<OptimizerValue>(entry.key.default_value);  // that the field's functions refer to
-  const std::string meaning = fmt::format("{} {}", entry.key.meaning, owners_text(entry));
-  Field one = std::visit([&](auto& value) { return field("optimizer." + entry.key.name, value, meaning); }, *held);
-  if (const std::vector<std::string>& choices = entry.key.choices; !choices.empty())
-    one = choice(
-        one.key, meaning, choices, NameOf::kOther,
-        [held, choices](const std::string& text) {
-          *held = text;
-          return std::ranges::find(choices, text) != choices.end();
-        },
-        [held] { return std::string_view(std::get<std::string>(*held)); });
-  one.set = [held, &config, name = entry.key.name, set = one.set](const std::string& text) {
-    if (!set(text)) return false;
-    config.own[name] = *held;
-    return true;
-  };
-  one.get = [held, &config, entry, get = one.get] {
-    const auto given = config.own.find(entry.key.name);
-    *held = given == config.own.end() ? entry.default_of(config.name) : given->second;
-    return get();
-  };
-  return one;
-}
-
-// What all optimizers take, and what some add.
-std::vector<Field> optimizer_fields(OptimizerConfig& config) {
-  const std::vector<std::string> names = optimizer_names();
-  std::vector<Field> all = {
-      {"optimizer.name", fmt::format("the optimizer: {}", list_names(names, "or")), "the name of an optimizer",
-       [&config](const std::string& text) {
-         config.name = find_optimizer(text).name;
-         return true;
-       },
-       [&config] { return config.name; }, names},
-      field("optimizer.learning_rate", config.learning_rate, "peak learning rate")};
-  for (const SharedOptimizerKey& entry : shared_optimizer_keys()) all.push_back(optimizer_field(entry, config));
-  const std::vector<Field> rest = {
-      field("optimizer.weight_decay", config.weight_decay,
-            "decay of matrices (norms and biases: none), decoupled from the gradient but for sgd"),
-      field("optimizer.cautious_decay", config.cautious_decay, "no decay of elements that the step moves away from 0"),
-      field("optimizer.gradient_clip", config.gradient_clip, "bound of gradients; 0: no clipping"),
-      choice("optimizer.gradient_clip_by", config.gradient_clip_by,
-             "norm or value: the bound is of all gradients' norm, or of each element"),
-      field("optimizer.average_decay", config.average_decay,
-            "of an exponential average of the weights, which is evaluated, saved and exported; 0: no average"),
-      group_list(config.groups)};
-  all.insert(all.end(), rest.begin(), rest.end());
-  return all;
 }
 
 std::vector<Field> adapter_fields(Recipe& r) {
@@ -609,6 +422,9 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys()).resolved();
   r.optimizer = (refuse_without_effect ? r.optimizer : r.optimizer.without_foreign_keys()).resolved();
   check_adapter(r);
+  require(!r.adapter.is_used() || std::ranges::none_of(r.optimizer.groups, &ParameterGroup::frozen), kParameterGroups,
+          "frozen has no effect with adapters (lora.rank): they alone are trained, and all of them",
+          "Say with lora.targets which matrices have one.");
   check_name(r.name);
   std::vector<std::string_view> architectures;
   for (const GpuArchitecture& architecture : gpu_architectures()) architectures.push_back(architecture.processor);
@@ -971,6 +787,7 @@ std::string recipe_text(const Recipe& recipe) {
   Recipe copy = recipe;
   std::string text, section;
   for (const Field& entry : fields(copy)) {
+    if (is_of_another_optimizer(entry.key, recipe.optimizer)) continue;
     const size_t dot = entry.key.find('.');
     if (dot == std::string::npos) {
       text += fmt::format("{}: {}\n", entry.key, entry.get());

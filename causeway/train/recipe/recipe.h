@@ -154,17 +154,17 @@ Recipe parse_recipe(const std::string& yaml, const std::string& where, const std
 // model itself: the directory of model.from may be gone.
 Recipe parse_saved_recipe(const std::string& yaml, const std::string& where);
 
-// The complete recipe as YAML: reading it back gives the same recipe.
+// The complete recipe as YAML, without the keys of other optimizers: reading it back gives the same recipe.
 std::string recipe_text(const Recipe& recipe);
 
-// Every key with its value, in the order of recipe_text().
+// Every key with its value.
 struct RecipeValue {
   std::string key;
   std::string value;
 };
 std::vector<RecipeValue> recipe_values(const Recipe& recipe);
 
-// The keys in which two recipes differ, in the order of recipe_text().
+// The keys in which two recipes differ, in the order of recipe_values().
 struct RecipeDifference {
   std::string key;
   std::string was;

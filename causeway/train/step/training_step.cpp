@@ -95,11 +95,10 @@ std::vector<std::string> parameter_names(const Recipe& recipe) {
   if (recipe.optimizer.groups.empty()) return {};
   const auto device = std::make_shared<OfflineDevice>(Target());  // names depend on none
   const ContextScope scope(std::make_shared<Context>(device));
+  const auto model =
+      LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), NewWeights{.adapter = recipe.adapter});
   std::vector<std::string> names;
-  for (const Parameter& parameter :
-       LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), NewWeights{.adapter = recipe.adapter})
-           ->parameters())
-    names.push_back(parameter.name);
+  for (const Parameter& parameter : model->parameters()) names.push_back(parameter.name);
   return names;
 }
 
