@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string fixture(const std::string& name) {
+std::string template_fixture(const std::string& name) {
   return read_text_file(fmt::format("{}/tests/fixtures/chat_template/{}", CAUSEWAY_SOURCE_DIR, name));
 }
 
@@ -31,7 +31,7 @@ std::vector<std::string> parts_of(const std::string& text, const std::string& se
 
 std::vector<Json> lines_of(const std::string& name) {
   std::vector<Json> lines;
-  for (const std::string& line : parts_of(fixture(name), "\n"))
+  for (const std::string& line : parts_of(template_fixture(name), "\n"))
     if (!line.empty()) lines.push_back(Json::parse(line));
   return lines;
 }
@@ -112,8 +112,8 @@ std::vector<bool> target_characters(const std::string& text, const std::vector<T
 }
 
 TEST(ChatTemplates, ConstructsGiveWhatTransformersGives) {
-  const ChatInput input = input_of(Json::parse(fixture("language_input.json")));
-  const std::vector<std::string> templates = parts_of(fixture("language.txt"), "\n=====\n");
+  const ChatInput input = input_of(Json::parse(template_fixture("language_input.json")));
+  const std::vector<std::string> templates = parts_of(template_fixture("language.txt"), "\n=====\n");
   const std::vector<Json> expected = lines_of("language.jsonl");
   ASSERT_EQ(templates.size(), expected.size());
   ASSERT_GE(templates.size(), 90U);
@@ -134,7 +134,7 @@ TEST(ChatTemplates, ChatsOfSeveralStylesGiveTransformersTextsAndMarks) {
   std::map<std::string, ChatTemplate> templates;
   const auto of = [&](const std::string& name) -> const ChatTemplate& {
     const std::string path = fmt::format("styles/{}.jinja", name);
-    return templates.try_emplace(name, ChatTemplate::parse(fixture(path), path)).first->second;
+    return templates.try_emplace(name, ChatTemplate::parse(template_fixture(path), path)).first->second;
   };
   size_t compared = 0;
   for (const Json& line : lines_of("chats.jsonl")) {
@@ -339,6 +339,25 @@ TEST(ChatTargets, OtherMessagesWithinATurnAreNone) {
   EXPECT_EQ(targets(kept, chat({message("user", "q"), message("assistant", "a"), message("user", "r"),
                                 message("assistant", "b")})),
             "[q][1:a][r][3:b]");
+}
+
+TEST(ChatTargets, HeadersThatDifferFromThePromptEndBeforeTheTagThatDiffers) {
+  const std::string text =
+      "{% for m in messages %}<|turn|>{{ m.role }}<|text|>{{ m.content }}<|end|>{% endfor %}"
+      "{% if add_generation_prompt %}<|turn|>assistant<|thought|>{% endif %}";
+  EXPECT_EQ(targets(text, chat({message("user", "q"), message("assistant", "a")})),
+            "<|turn|>user<|text|>q<|end|><|turn|>assistant[1:<|text|>a<|end|>]");
+  // A prompt that is written without being asked for; what closes the tools' answers before an answer.
+  const std::string always =
+      "{% for m in messages %}{% if m.role == 'tool' %}<o>{{ m.content }}{% if loop.last %}</o>{% endif %}{% else %}"
+      "{{ '</o>' if loop.index0 > 0 and loop.previtem.role == 'tool' else '<' + m.role + '>' }}{{ m.content }}<end>{% "
+      "endif %}"
+      "{% if loop.last and m.role != 'tool' %}<assistant>{% endif %}{% endfor %}";
+  EXPECT_EQ(targets(always, chat({message("user", "q"), message("assistant", "c"), message("tool", "t"),
+                                  message("assistant", "a")})),
+            "<user>q<end><assistant>[1:c<end>]<o>t</o>[3:a<end><assistant>]");
+  EXPECT_EQ(targets(always, chat({message("user", "q"), message("assistant", "a")})),
+            "<user>q<end><assistant>[1:a<end>]<assistant>");
 }
 
 TEST(ChatTargets, TemplatesWithoutAPromptHaveTheirRoleAsHeader) {

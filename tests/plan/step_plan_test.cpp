@@ -55,7 +55,8 @@ int64_t state_of_whole_model(const Recipe& recipe) {
   const auto device = std::make_shared<OfflineDevice>(Target());
   const ContextScope scope(std::make_shared<Context>(device));
   int64_t bytes = 0;
-  for (const Parameter& parameter : LanguageModel::create(recipe.model, std::nullopt)->parameters())
+  const auto model = LanguageModel::create(recipe.model, std::nullopt);
+  for (const Parameter& parameter : model->parameters())
     for (const OptimizerState& kept : find_optimizer(recipe.optimizer.name).state_of(parameter, recipe.optimizer))
       bytes += element_count(kept.shape(parameter)).constant() * static_cast<int64_t>(size_bytes(kept.dtype));
   return bytes;

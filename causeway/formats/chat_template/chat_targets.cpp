@@ -14,19 +14,25 @@ namespace {
 
 constexpr std::string_view kWhiteSpace = " \t\r\n";
 
-// What the template writes because of add_generation_prompt, after `messages`.
-std::string prompt_after(const ChatTemplate& chat_template, const ChatInput& input, nlohmann::ordered_json messages) {
+std::optional<RenderedChat> rendered_prompt(const ChatTemplate& chat_template, const ChatInput& input,
+                                            nlohmann::ordered_json messages) {
   ChatInput asked = input;
   asked.messages = std::move(messages);
   asked.add_generation_prompt = true;
-  std::string prompt;
   try {
-    const RenderedChat chat = chat_template.render(asked);
-    for (const ChatSpan& span : chat.spans)
-      if (span.in_generation_prompt) prompt += chat.text.substr(span.begin, span.end - span.begin);
+    return chat_template.render(asked);
   } catch (const Error&) {
-    // A template may refuse messages that end so.
+    return std::nullopt;  // a template may refuse messages that end so
   }
+}
+
+// What the template writes because of add_generation_prompt, after `messages`.
+std::string prompt_after(const ChatTemplate& chat_template, const ChatInput& input, nlohmann::ordered_json messages) {
+  std::string prompt;
+  const std::optional<RenderedChat> chat = rendered_prompt(chat_template, input, std::move(messages));
+  if (chat)
+    for (const ChatSpan& span : chat->spans)
+      if (span.in_generation_prompt) prompt += chat->text.substr(span.begin, span.end - span.begin);
   return prompt;
 }
 
@@ -48,31 +54,38 @@ std::string generation_prompt(const ChatTemplate& chat_template, const ChatInput
 
 // Up to a section that it opens and that an answer closes, as <think> and </think>: that is the answer's beginning.
 std::string_view without_opened_section(std::string_view prompt, std::string_view template_text) {
-  for (size_t at = 0; at < prompt.size(); ++at) {
-    const char open = prompt[at];
-    if (open != '<' && open != '[') continue;
-    const size_t end = prompt.find(open == '<' ? '>' : ']', at);
-    if (end == std::string_view::npos) continue;
-    const std::string closing = fmt::format("{}/{}", open, prompt.substr(at + 1, end - at));
+  for (size_t at = prompt.find_first_of("<["); at != std::string_view::npos; at = prompt.find_first_of("<[", at + 1)) {
+    const size_t end = prompt.find(prompt[at] == '<' ? '>' : ']', at);
+    const bool is_first = prompt.find_first_not_of(kWhiteSpace) == at;  // <assistant> is the header itself
+    if (is_first || end == std::string_view::npos) continue;
+    const std::string closing = fmt::format("{}/{}", prompt[at], prompt.substr(at + 1, end - at));
     if (template_text.find(closing) != std::string_view::npos) return prompt.substr(0, at);
   }
   return prompt;
 }
 
-// Where the header ends in what a turn writes before anything of its message but the role; `role_end`: behind the role,
-// where that is written.
-size_t header_end(std::string_view head, std::string_view prompt, std::optional<size_t> role_end, bool has_content) {
-  const std::string_view visible = prompt.substr(0, prompt.find_last_not_of(kWhiteSpace) + 1);
-  const size_t place = visible.empty() ? std::string_view::npos : head.find(visible);
-  if (place != std::string_view::npos) {
-    size_t end = place + visible.size();
-    for (size_t i = visible.size(); i < prompt.size() && end < head.size() && head[end] == prompt[i]; ++i) ++end;
-    return end;
-  }
-  if (!head.empty() && prompt.starts_with(head)) return head.size();
-  // A template without a prompt that stands here: what it writes around the role is the header.
-  if (!role_end) return 0;
-  return has_content ? head.size() : *role_end;
+// How long `head` and `prompt` begin alike; where both go on, up to the last whole tag or line.
+size_t common_beginning(std::string_view head, std::string_view prompt) {
+  const size_t most = std::min(head.size(), prompt.size());
+  size_t size = 0;
+  while (size < most && head[size] == prompt[size]) ++size;
+  if (size == most) return size;
+  const size_t last = head.substr(0, size).find_last_of("<[>]\n");
+  if (last == std::string_view::npos) return 0;
+  const size_t end = head[last] == '<' || head[last] == '[' ? last : last + 1;
+  return head.substr(0, end).find_first_not_of(kWhiteSpace) == std::string_view::npos ? 0 : end;
+}
+
+// How much of the prompt stands in what a turn writes before anything of its message but the role: the end of that, or
+// 0.
+size_t prompted_end(std::string_view head, std::string_view prompt) {
+  const size_t last = prompt.find_last_not_of(kWhiteSpace);
+  if (last == std::string_view::npos) return 0;
+  const size_t place = head.find(prompt.substr(0, last + 1));
+  if (place == std::string_view::npos) return common_beginning(head, prompt);
+  size_t end = place + last + 1;
+  for (size_t i = last + 1; i < prompt.size() && end < head.size() && head[end] == prompt[i]; ++i) ++end;
+  return end;
 }
 
 class TargetFinder {
@@ -92,7 +105,7 @@ class TargetFinder {
   std::vector<TargetSpan> run() {
     if (template_.has_generation_marks()) {
       for (size_t i = 0; i < chat_.spans.size(); ++i)
-        if (chat_.spans[i].in_generation) add(chat_.spans[i], 0, turn_of(i));
+        if (chat_.spans[i].in_generation) add(chat_.spans[i].begin, chat_.spans[i].end, turn_of(i));
       return std::move(targets_);
     }
     if (last_ < 0) return {};
@@ -111,42 +124,88 @@ class TargetFinder {
     return span >= end_of_turns_ && !is_answer_.empty() ? static_cast<int32_t>(is_answer_.size()) - 1 : -1;
   }
 
+  // What a turn writes before anything of its message but the role.
+  struct Head {
+    std::string text;
+    size_t begin = 0;                // in the chat
+    std::optional<size_t> role_end;  // behind the role, where that is written
+    bool has_content = false;        // something of the message follows
+  };
+
+  static bool is_own(const ChatSpan& span, int32_t message) { return span.message == message && span.field != "role"; }
+
+  Head head_of(const std::vector<const ChatSpan*>& turn, int32_t message) const {
+    Head head;
+    if (!turn.empty()) head.begin = turn[0]->begin;
+    for (const ChatSpan* span : turn) {
+      head.has_content = is_own(*span, message);
+      if (head.has_content) break;
+      head.text += chat_.text.substr(span->begin, span->end - span->begin);
+      if (span->message == message) head.role_end = head.text.size();
+    }
+    return head;
+  }
+
+  size_t header_end(const Head& head, int32_t message, std::string_view prompt) const {
+    if (head.text.find_first_not_of(kWhiteSpace) == std::string::npos) return 0;
+    if (const size_t end = prompted_end(head.text, prompt); end > 0) return end;
+    // What the template would write after the messages before this one, where this chat begins so.
+    if (message > 0) {
+      const std::optional<RenderedChat> before = rendered_prompt(
+          template_, input_,
+          nlohmann::ordered_json(input_.messages.begin(), input_.messages.begin() + static_cast<ptrdiff_t>(message)));
+      const std::string_view written = before ? before->text : std::string_view();
+      const std::string_view here = std::string_view(chat_.text).substr(0, head.begin);
+      if (before && written.starts_with(here))
+        if (const size_t end = common_beginning(head.text, written.substr(head.begin)); end > 0) return end;
+    }
+    // What stands around the role.
+    return !head.role_end ? 0 : head.has_content ? head.text.size() : *head.role_end;
+  }
+
+  // How many bytes at the end of the chat's last turn are a header for an answer to come, which some templates write
+  // whether they are asked or not.
+  size_t next_header_size(const std::vector<const ChatSpan*>& turn, int32_t message, std::string_view header) const {
+    if (header.empty() || message + 1 != static_cast<int32_t>(is_answer_.size())) return 0;
+    std::string tail;
+    bool has_content = false;
+    for (const ChatSpan* span : turn) {
+      if (is_own(*span, message)) {
+        tail.clear();
+        has_content = true;
+      } else {
+        tail += chat_.text.substr(span->begin, span->end - span->begin);
+      }
+    }
+    return has_content && tail.ends_with(header) ? header.size() : 0;
+  }
+
   void add_turn(int32_t message, std::string_view prompt) {
     std::vector<const ChatSpan*> turn;
     for (size_t i = 0; i < chat_.spans.size(); ++i)
       if (turn_of(i) == message && !chat_.spans[i].in_generation_prompt) turn.push_back(&chat_.spans[i]);
     // A template may keep a message and write it while it is at work on a later one.
-    const auto is_own = [&](const ChatSpan& span) { return span.message == message && span.field != "role"; };
-    if (std::ranges::none_of(turn, [&](const ChatSpan* span) { return is_own(*span); }))
+    if (std::ranges::none_of(turn, [&](const ChatSpan* span) { return is_own(*span, message); }))
       for (const ChatSpan& span : chat_.spans)
-        if (is_own(span)) turn.push_back(&span);
-    std::string head;
-    std::optional<size_t> role_end;
-    bool has_content = false;
-    for (const ChatSpan* span : turn) {
-      has_content = is_own(*span);
-      if (has_content) break;
-      head += chat_.text.substr(span->begin, span->end - span->begin);
-      if (span->message == message) role_end = head.size();
-    }
-    size_t skipped = header_end(head, prompt, role_end, has_content);
+        if (is_own(span, message)) turn.push_back(&span);
+    const Head head = head_of(turn, message);
+    size_t skipped = header_end(head, message, prompt);
+    const size_t end =
+        turn.empty() ? 0 : turn.back()->end - next_header_size(turn, message, head.text.substr(0, skipped));
     for (const ChatSpan* span : turn) {
       const size_t here = std::min(skipped, span->end - span->begin);
       // What another message says is not the answer's, wherever it stands.
-      if (span->message < 0 || span->message == message) add(*span, here, message);
+      if (span->message < 0 || span->message == message) add(span->begin + here, std::min(span->end, end), message);
       skipped -= here;
     }
   }
 
-  // The span without its first `skipped` bytes.
-  void add(const ChatSpan& span, size_t skipped, int32_t message) {
-    if (options_.turns == ChatTurns::kLast && message != last_) return;
-    const size_t begin = span.begin + skipped;
-    if (begin >= span.end) return;
+  void add(size_t begin, size_t end, int32_t message) {
+    if (begin >= end || (options_.turns == ChatTurns::kLast && message != last_)) return;
     if (!targets_.empty() && targets_.back().end == begin && targets_.back().message == message)
-      targets_.back().end = span.end;
+      targets_.back().end = end;
     else
-      targets_.push_back({begin, span.end, message});
+      targets_.push_back({begin, end, message});
   }
 
   const ChatTemplate& template_;

@@ -26,11 +26,16 @@ struct TargetSpan {
   bool operator==(const TargetSpan&) const = default;
 };
 
-// The targets of `chat`, which `chat_template` rendered from `input`; in order, without overlap. Where the template has
-// {% generation %} they are what stands within it. Otherwise a turn is what was written while the template was at work
-// on the message, from the end of its header on; the header is as much of what the generation prompt says as the turn
-// begins with, of characters that are not the message's own but for its role. Text of other messages within a turn is
-// none. What a template writes after the last message belongs to that one's turn. Throws Error as render() does.
+// The targets of `chat`, which `chat_template` rendered from `input`; in order, without overlap.
+//
+// Where the template has {% generation %} they are what stands within it. Otherwise a turn is what was written while
+// the template was at work on the message, from the end of its header on. The header is what the generation prompt
+// says, as far as the turn begins so, of characters that are not the message's own but for its role; a section that the
+// prompt opens and the answer closes (<think>) is the answer's. What another message says within a turn is no target.
+// What a template writes after the last message belongs to that one's turn.
+//
+// A template may close a turn by what begins the next one (GLM's <|user|>): then no end of the turn is among the
+// targets, and a caller that knows the special tokens may add the one that follows. Throws Error as render() does.
 std::vector<TargetSpan> target_spans(const ChatTemplate& chat_template, const ChatInput& input,
                                      const RenderedChat& chat, const TargetOptions& options = {});
 

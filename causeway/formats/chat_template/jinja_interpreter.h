@@ -16,8 +16,7 @@ struct RenderingLimits {
 };
 
 // Throws Error with the template's file and line.
-RenderedChat run_template(const ChatTemplateProgram& program, const ChatInput& input,
-                          const RenderingLimits& limits);
+RenderedChat run_template(const ChatTemplateProgram& program, const ChatInput& input, const RenderingLimits& limits);
 
 // Far more than a chat of so many messages takes, of which a template may compare each with all.
 RenderingLimits limits_of(size_t messages);
