@@ -66,15 +66,18 @@ ChatOptions chat_options(const PrepareCommand& command) {
 void show_chat(const PrepareSummary& summary) {
   const ChatCounts& chat = summary.chat;
   const TargetsRecord& record = *summary.manifest.targets;
+  const char* const samples = summary.manifest.holds_pairs ? "sides of preference pairs" : "conversations";
   if (chat.rendered > 0) {
-    output("chat        {} conversations by the chat template{}; trained on: {} of the assistant\n", chat.rendered,
+    output("chat        {} {} by the chat template{}; trained on: {} of the assistant{}\n", chat.rendered, samples,
            record.date.empty() ? "" : fmt::format(", dated {}", record.date),
-           record.rule == "last" ? "the last turn" : "all turns");
+           record.rule == "last" ? "the last turn" : "all turns",
+           summary.manifest.holds_pairs ? " behind the prompt" : "");
   }
   if (chat.pairs > 0)
-    output("chat        {} pairs of prompt and completion as they are; trained on: completions\n", chat.pairs);
+    output("chat        {} {} as they are; trained on: completions\n", chat.pairs,
+           summary.manifest.holds_pairs ? samples : "pairs of prompt and completion");
   if (chat.truncated > 0)
-    output("cut         {} conversations to {} tokens, {} tokens on the {}\n", chat.truncated, record.max_length,
+    output("cut         {} {} to {} tokens, {} tokens on the {}\n", chat.truncated, samples, record.max_length,
            chat.truncated_tokens, record.truncation);
   if (chat.without_target > 0)
     output("left out    {} {}\n", chat.without_target,

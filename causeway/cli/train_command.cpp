@@ -68,7 +68,9 @@ void train_as_asked(const TrainCommandOptions& options) {
     return;
   }
   output("finished {} steps; saved {}\n", result.step, result.checkpoint.string());
-  if (result.validation_loss) output("validation loss: {:.4f} nats per token\n", *result.validation_loss);
+  if (result.validation_loss)
+    output("validation loss: {:.4f} {}\n", *result.validation_loss,
+           recipe.preference.is_used() ? "per preference pair" : "nats per token");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct TrainOptions {
 struct TrainResult {
   int64_t step = 0;                       // steps completed, over all resumed parts
   double last_loss = 0;                   // of the last step
-  std::optional<double> validation_loss;  // nats per token
+  std::optional<double> validation_loss;  // nats per token; of preference pairs, per pair
   std::filesystem::path checkpoint;       // the last one committed, or that the run went on from; empty: none
   bool interrupted = false;               // a signal ended the run early
   int64_t skipped_steps = 0;

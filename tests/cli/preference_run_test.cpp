@@ -1,5 +1,6 @@
 // Preference pairs from file to loss, as a user has them.
 #include "causeway/base/error.h"
+#include "causeway/base/file.h"
 #include "program_under_test.h"
 
 namespace causeway::cli {
@@ -18,6 +19,11 @@ TEST_F(PreferenceRunTest, ArePreparedShownAndTrainedOn) {
            "--validation", fixture("preference/pairs.jsonl"), "--allow-shared-documents", "-o", "pairs"});
   ASSERT_EQ(prepared.status, 0) << prepared.err;
   EXPECT_NE(prepared.out.find("tokens in 6 preference pairs, "), std::string::npos) << prepared.out;
+  EXPECT_NE(
+      prepared.out.find("chat        24 sides of preference pairs by the chat template; trained on: all turns of the "
+                        "assistant behind the prompt"),
+      std::string::npos)
+      << prepared.out;
   const Outcome shown = run({"data", "inspect", "pairs", "--samples", "6"});
   ASSERT_EQ(shown.status, 0) << shown.err;
   EXPECT_NE(shown.out.find("--- chosen: 32 tokens"), std::string::npos) << shown.out;
@@ -38,6 +44,7 @@ train: {{steps: 3, batch_size: 4, micro_batch_size: 2, precision: f32}}
       << trained.err;
   EXPECT_NE(trained.err.find("data: 6 preference pairs of pairs"), std::string::npos) << trained.err;
   EXPECT_NE(trained.err.find("(6 pairs, "), std::string::npos) << trained.err;
+  EXPECT_NE(trained.out.find(" per preference pair\n"), std::string::npos) << trained.out;
   EXPECT_TRUE(std::filesystem::exists(path("runs/prefer/reference.safetensors")));
 
   expect_failure(

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string fixture(const std::string& name) {
+std::string template_fixture(const std::string& name) {
   return read_text_file(fmt::format("{}/tests/fixtures/chat_template/{}", CAUSEWAY_SOURCE_DIR, name));
 }
 
@@ -31,7 +31,7 @@ std::vector<std::string> parts_of(const std::string& text, const std::string& se
 
 std::vector<Json> lines_of(const std::string& name) {
   std::vector<Json> lines;
-  for (const std::string& line : parts_of(fixture(name), "\n"))
+  for (const std::string& line : parts_of(template_fixture(name), "\n"))
     if (!line.empty()) lines.push_back(Json::parse(line));
   return lines;
 }
@@ -112,8 +112,8 @@ std::vector<bool> target_characters(const std::string& text, const std::vector<T
 }
 
 TEST(ChatTemplates, ConstructsGiveWhatTransformersGives) {
-  const ChatInput input = input_of(Json::parse(fixture("language_input.json")));
-  const std::vector<std::string> templates = parts_of(fixture("language.txt"), "\n=====\n");
+  const ChatInput input = input_of(Json::parse(template_fixture("language_input.json")));
+  const std::vector<std::string> templates = parts_of(template_fixture("language.txt"), "\n=====\n");
   const std::vector<Json> expected = lines_of("language.jsonl");
   ASSERT_EQ(templates.size(), expected.size());
   ASSERT_GE(templates.size(), 90U);
@@ -134,7 +134,7 @@ TEST(ChatTemplates, ChatsOfSeveralStylesGiveTransformersTextsAndMarks) {
   std::map<std::string, ChatTemplate> templates;
   const auto of = [&](const std::string& name) -> const ChatTemplate& {
     const std::string path = fmt::format("styles/{}.jinja", name);
-    return templates.try_emplace(name, ChatTemplate::parse(fixture(path), path)).first->second;
+    return templates.try_emplace(name, ChatTemplate::parse(template_fixture(path), path)).first->second;
   };
   size_t compared = 0;
   for (const Json& line : lines_of("chats.jsonl")) {

@@ -1,6 +1,7 @@
 // Which bytes of a text each token covers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "causeway/formats/tokenizer/json_tokenizer.h"
@@ -118,6 +119,27 @@ TEST(TokenSpans, GoThroughMarksOfSpacesAndBytes) {
       EXPECT_TRUE(covered == word || covered == std::string(" ") + word) << style << ": " << covered;
     }
   }
+}
+
+// Characters that the vocabulary lacks are one unknown token; those around it cover their own texts.
+TEST(TokenSpans, GoAroundUnknownCharacters) {
+  const JsonTokenizer tokenizer = JsonTokenizer::load(json_fixtures() / "unigram");
+  const std::string text = "the <|end|>as";
+  const SpannedText result = spans_of(tokenizer, text);
+  std::vector<std::string> covered;
+  for (const TextSpan& span : result.spans) covered.push_back(text.substr(span.begin, span.end - span.begin));
+  const auto has = [&](const std::string& part) { return std::ranges::find(covered, part) != covered.end(); };
+  EXPECT_TRUE(has("end") && has("as") && has("|>")) << ::testing::PrintToString(covered);
+}
+
+// A space that the tokenizer puts in front, where it is a token of its own, is of what it stands in front of.
+TEST(TokenSpans, ASpaceInFrontIsOfWhatFollows) {
+  const JsonTokenizer tokenizer = JsonTokenizer::load(json_fixtures() / "metaspace");
+  const std::string text = "\u4f60";
+  const SpannedText result = spans_of(tokenizer, text);
+  ASSERT_FALSE(result.spans.empty());
+  EXPECT_EQ(result.spans.front().begin, 0u);
+  EXPECT_GT(result.spans.front().end, 0u);
 }
 
 // NFC makes one character of two: the token covers both.

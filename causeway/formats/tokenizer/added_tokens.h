@@ -75,8 +75,8 @@ class AddedTokens {
 
   static constexpr size_t kLongestToken = 4096;
 
-  // The same with where each stretch came from: take(id, span of `text`), and take_text(text, the origins of its bytes in
-  // `text`, begins).
+  // The same with where each stretch came from: take(id, span of `text`), and take_text(text, the origins of its bytes
+  // in `text`, begins).
   template <class Take, class TakeText>
   void for_each_tracked_segment(std::string_view text, const TextNormalizer* normalizer, bool special, const Take& take,
                                 const TakeText& take_text) const {

@@ -1,5 +1,6 @@
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -272,13 +273,13 @@ void Gpt2Tokenizer::encode_spans_to(std::string_view text, bool read_special_tok
       },
       [&](std::string_view segment, std::span<const TextSpan> origins, bool /*starts_input*/) {
         size_t begin = origins.front().begin;
-        // A space that was put in front is nothing of the text.
         size_t added = state_->adds_prefix_space && !segment.starts_with(' ') ? 1 : 0;
         const size_t before = ids.size();
         state_->encode_segment(segment, *cache, ids);
         for (size_t i = before; i < ids.size(); ++i) {
           const size_t end = begin + state_->tokens[static_cast<size_t>(ids[i])].size() - std::exchange(added, 0);
-          spans.push_back({begin, end});
+          // A space that was put in front, alone, is of what it stands in front of.
+          spans.push_back({begin, std::max(end, begin + 1)});
           begin = end;
         }
       });

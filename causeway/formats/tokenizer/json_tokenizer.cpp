@@ -9,6 +9,7 @@
 #include "causeway/base/file.h"
 #include "causeway/base/hash.h"
 #include "causeway/base/json_document.h"
+#include "causeway/base/utf8.h"
 #include "causeway/formats/tokenizer/added_tokens.h"
 #include "causeway/formats/tokenizer/byte_fallback.h"
 #include "causeway/formats/tokenizer/encoding_budget.h"
@@ -250,31 +251,31 @@ void JsonTokenizer::State::encode_spans(std::string_view text, bool special_toke
       });
 }
 
-// A token covers its own text, or one byte where it stands for a byte by its name. From the first token that does
-// neither (the unknown one, prefixes) to the last such one, all cover what the others leave.
+// A token covers its own text, or one byte where it stands for a byte by its name. The unknown token covers a
+// character, and those behind it up to where the next token begins. Where that does not come out even (pieces with
+// prefixes), each token covers the whole piece.
 void JsonTokenizer::State::add_spans(std::string_view piece, std::span<const TextSpan> origins,
                                      std::span<const int32_t> ids, std::vector<TextSpan>& spans) const {
-  const auto size_of = [&](int32_t id, bool at_end, std::string_view rest) -> size_t {
-    const std::string_view token = model->tokens()[static_cast<size_t>(id)];
-    if (!token.empty() && (at_end ? rest.ends_with(token) : rest.starts_with(token))) return token.size();
-    if (rest.empty()) return 0;
-    return byte_of_token(token) == static_cast<unsigned char>(at_end ? rest.back() : rest.front()) ? 1 : 0;
+  const auto size_of = [&](int32_t id, size_t at) -> size_t {
+    const std::string_view token = model->tokens()[static_cast<size_t>(id)], rest = piece.substr(at);
+    if (!token.empty() && rest.starts_with(token)) return token.size();
+    return !rest.empty() && byte_of_token(token) == static_cast<unsigned char>(rest.front()) ? 1 : 0;
   };
-  size_t first = 0, begin = 0, last = ids.size(), end = piece.size();
   std::vector<TextSpan> ranges(ids.size());
-  for (; first < last; ++first) {
-    const size_t size = size_of(ids[first], false, piece.substr(begin, end - begin));
-    if (size == 0) break;
-    ranges[first] = {begin, begin + size};
+  size_t begin = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    size_t size = size_of(ids[i], begin);
+    if (size == 0 && begin < piece.size()) {
+      size = decode_utf8(piece, begin).size;
+      // Of two unknown ones in a row each is a character.
+      const bool extends = i + 1 == ids.size() || ids[i + 1] != ids[i];
+      while (extends && begin + size < piece.size() && (i + 1 == ids.size() || size_of(ids[i + 1], begin + size) == 0))
+        size += decode_utf8(piece, begin + size).size;
+    }
+    ranges[i] = {begin, begin + size};
     begin += size;
   }
-  for (; first < last; --last) {
-    const size_t size = size_of(ids[last - 1], true, piece.substr(begin, end - begin));
-    if (size == 0) break;
-    ranges[last - 1] = {end - size, end};
-    end -= size;
-  }
-  for (size_t i = first; i < last; ++i) ranges[i] = {begin, end};
+  if (begin != piece.size()) std::ranges::fill(ranges, TextSpan{0, piece.size()});
   for (const TextSpan& range : ranges) {
     const size_t at = range.begin < origins.size() ? origins[range.begin].begin : origins.back().end;
     spans.push_back(joined_origin(origins.subspan(range.begin, range.end - range.begin), at));

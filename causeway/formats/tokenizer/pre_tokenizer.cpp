@@ -148,9 +148,8 @@ class ByteLevel final : public PreTokenizer {
       const bool adds_space = adds_prefix_space_ && !text.starts_with(' ');
       if (adds_space) text = with_space = " " + std::string(text);
       for (size_t i = 0; tracks && i < text.size(); ++i) {
-        const size_t begin = pieces.origins[piece.begin].begin;
-        const TextSpan origin =
-            adds_space && i == 0 ? TextSpan{begin, begin} : pieces.origins[piece.begin + i - (adds_space ? 1 : 0)];
+        // The space that is put in front is of what it stands in front of.
+        const TextSpan origin = pieces.origins[piece.begin + i - (adds_space && i > 0 ? 1 : 0)];
         origins.insert(origins.end(), byte_character(static_cast<unsigned char>(text[i])).size(), origin);
       }
       for (size_t position = 0; position < text.size();) {
@@ -193,7 +192,7 @@ class Metaspace final : public PreTokenizer {
       };
       if (prepends && !text.starts_with(mark) && !text.starts_with(' ')) {
         result.text += mark;
-        if (!of_piece.empty()) add_origin(mark.size(), {of_piece[0].begin, of_piece[0].begin});
+        if (!of_piece.empty()) add_origin(mark.size(), of_piece[0]);
       }
       for (size_t i = 0; i < text.size(); ++i) {
         const char byte = text[i];

@@ -44,7 +44,8 @@ class SequenceNormalizer final : public TextNormalizer {
     for (const TokenizerPart& one : part.parts("normalizers")) steps_.push_back(read_normalizer(one));
   }
   std::string apply(std::string text) const override {
-    return each(std::move(text), [](const TextNormalizer& step, std::string one) { return step.apply(std::move(one)); });
+    return each(std::move(text),
+                [](const TextNormalizer& step, std::string one) { return step.apply(std::move(one)); });
   }
   std::string apply_tracked(std::string text, TextOrigins& origins) const override {
     return each(std::move(text), [&](const TextNormalizer& step, std::string one) {
@@ -77,8 +78,8 @@ class PrependNormalizer final : public TextNormalizer {
   std::string apply(std::string text) const override { return text.empty() ? text : prefix_ + text; }
   std::string apply_tracked(std::string text, TextOrigins& origins) const override {
     if (text.empty()) return text;
-    const size_t at = origins.front().begin;
-    origins.insert(origins.begin(), prefix_.size(), {at, at});
+    const TextSpan first = origins.front();
+    origins.insert(origins.begin(), prefix_.size(), first);
     return prefix_ + text;
   }
   bool keeps_start() const override { return false; }
@@ -187,8 +188,10 @@ std::unique_ptr<TextNormalizer> read_normalizer(const TokenizerPart& part) {
   }
   if (type == "Lowercase" || type == "StripAccents" || type == "ByteLevel") {
     part.require_known_keys({"type"});
-    if (type == "Lowercase") return make_character_normalizer([](const std::string& text) { return lower_case(text); }, true);
-    if (type == "StripAccents") return make_character_normalizer([](const std::string& text) { return without_marks(text); });
+    if (type == "Lowercase")
+      return make_character_normalizer([](const std::string& text) { return lower_case(text); }, true);
+    if (type == "StripAccents")
+      return make_character_normalizer([](const std::string& text) { return without_marks(text); });
     return make_character_normalizer([](const std::string& text) {
       std::string written;
       append_byte_characters(written, text);

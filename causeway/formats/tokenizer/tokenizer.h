@@ -39,9 +39,8 @@ class Tokenizer {
   virtual void encode_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids) const = 0;
   void encode_to(std::string_view text, std::vector<int32_t>& ids) const { encode_to(text, false, ids); }
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
-  // The same ids, and for each the bytes of `text` that it covers, appended to `spans`. Spans do not go back; that of a
-  // token which stands for nothing of the text (a space put in front) is empty. Characters without a token share the
-  // span of those beside them that have none either.
+  // The same ids, and for each the bytes of `text` that it covers, appended to `spans`. Neither their begins nor their
+  // ends go back. A space that the tokenizer puts in front of a text is of the character that it stands in front of.
   virtual void encode_spans_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids,
                                std::vector<TextSpan>& spans) const = 0;
   // What EncodeOptions::add_special_tokens puts around a text.
