@@ -225,7 +225,7 @@ void run_explain(const ExplainCommandOptions& options) {
   if (options.generate > 0) return explain_generation(options, recipe, context);
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe, seed));
-  model->require_targets();
+  require_targets(*model);
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
   trace.with_text = options.passes;

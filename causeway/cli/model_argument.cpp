@@ -86,7 +86,7 @@ void open_adapter(OpenedModel& opened, const std::string& tokenizer, Recipe& rec
   NewWeights weights = new_weights(recipe);
   weights.storage = WeightStorage::kElements;
   opened.model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
-  opened.model->require_targets();
+  require_targets(*opened.model);
   load_base_weights(recipe, adapter.base_identity, *opened.model);
   load_peft_weights(*opened.model, opened.directory);
 }

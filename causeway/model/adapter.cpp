@@ -7,8 +7,11 @@
 #include <cmath>
 #include <utility>
 
+#include "causeway/base/error.h"
 #include "causeway/base/hash.h"
+#include "causeway/model/family.h"
 #include "causeway/model/language_model.h"
+#include "causeway/passes/recompute.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/step.h"
 
@@ -60,6 +63,46 @@ Tensor merged_weight(const Matrix& matrix, const AdapterConfig& config) {
   if (!matrix.magnitude.defined()) return whole;
   const Tensor factor = matrix.magnitude / lengths_of_rows(whole, matrix.input_first);
   return whole * (matrix.input_first ? factor : unsqueeze(factor, 1));
+}
+
+Tensor multiply(const Tensor& x, const Matrix& matrix, const AdapterConfig& config, const Tensor& dropout_key) {
+  const auto by_weight = [&](const Tensor& given) {
+    return matrix.input_first ? matmul(given, matrix.weight) : linear(given, matrix.weight);
+  };
+  const Tensor product = by_weight(x);
+  if (!matrix.has_adapter()) return product;
+  const bool drops = config.dropout > 0 && dropout_key.defined();
+  const Tensor given = drops ? dropout(x, config.dropout, dropout_key) : x;
+  // The scale is that of the smaller product.
+  const Tensor added = linear(linear(given, matrix.a) * config.scale(), matrix.b);
+  if (!matrix.magnitude.defined()) return product + added;
+  // The length counts as a constant (section 4.3 of the paper).
+  const Tensor factor = matrix.magnitude / stop_gradient(row_lengths(matrix, config));
+  if (!drops) return factor * (product + added);
+  return product + (factor - 1.0) * by_weight(given) + factor * added;
+}
+
+void require_targets(const LanguageModel& model) {
+  const ModelConfig& config = model.config();
+  if (!model.adapter().is_used()) return;
+  std::vector<std::string> names, ends;
+  // All layers have what the layers of a part have.
+  for (const Matrix& matrix : model.matrices()) {
+    const std::string_view block = passes::block_of_scope(matrix.name);
+    const std::string before(block.substr(0, block.rfind('.') + 1)), behind = matrix.name.substr(block.size());
+    for (int64_t layer = 0; layer < config.layers; ++layer)
+      names.push_back(fmt::format("{}{}{}", before, layer, behind));
+    const std::string end = matrix.name.substr(matrix.name.rfind('.') + 1);
+    if (std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
+  }
+  for (const std::string& pattern : target_patterns(model.adapter().targets)) {
+    if (std::ranges::any_of(names, [&](const std::string& name) { return matches_target(pattern, name); })) continue;
+    const std::string nearest = nearest_name(pattern, ends);
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("'{}' names no matrix in the layers of {}", pattern, config.family), "lora.targets",
+                fmt::format("{}There are {}, or all-linear for all of them.",
+                            nearest.empty() ? "" : fmt::format("Did you mean {}? ", nearest), list_names(ends)));
+  }
 }
 
 std::string describe_adapters(const LanguageModel& model) {

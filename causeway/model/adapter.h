@@ -59,6 +59,14 @@ struct Matrix {
   bool has_adapter() const { return a.defined(); }
 };
 
+// x [..., in] multiplied by a matrix and its adapter: [..., out]. The adapter's dropout draws by `dropout_key`, i64
+// [2]; undefined: nothing is dropped.
+Tensor multiply(const Tensor& x, const Matrix& matrix, const AdapterConfig& config, const Tensor& dropout_key);
+
+// Throws Error(kInvalidArgument) where a pattern of lora.targets names no matrix of the whole model, of which this may
+// be a part.
+void require_targets(const LanguageModel& model);
+
 // f32 [out]: how long the rows of weight + scale b a are.
 Tensor row_lengths(const Matrix& matrix, const AdapterConfig& config);
 // f32, as the weight lies: what weight and adapter are together, as one matrix.

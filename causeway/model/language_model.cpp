@@ -10,7 +10,6 @@
 #include "causeway/model/family.h"
 #include "causeway/model/key_value_cache.h"
 #include "causeway/model/parameter_sharding.h"
-#include "causeway/passes/recompute.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/normal_values.h"
 #include "causeway/tensor/ops.h"
@@ -25,6 +24,20 @@ void write_rounded(Tensor& tensor, std::span<const float> values) {
   std::vector<std::byte> bytes(values.size() * size_bytes(tensor.dtype()));
   for (size_t i = 0; i < values.size(); ++i) write_element(tensor.dtype(), bytes.data(), i, values[i]);
   tensor.write_bytes(bytes);
+}
+
+void fill_with(Tensor& tensor, float value) {
+  write_rounded(tensor,
+                std::vector<float>(static_cast<size_t>(tensor.local_bytes()) / size_bytes(tensor.dtype()), value));
+}
+
+void fill_with_normal(Tensor& tensor, const NormalValues& values) {
+  if (tensor.dtype() == DType::kF32) return fill_normal(tensor, values);
+  Tensor wide = Tensor::uninitialized(evaluate(tensor.shape(), {}), DType::kF32, tensor.sharding());
+  fill_normal(wide, values);
+  std::vector<float> made(static_cast<size_t>(wide.local_bytes()) / sizeof(float));
+  wide.read_bytes(std::as_writable_bytes(std::span(made)));
+  write_rounded(tensor, made);
 }
 
 // Before anything is allocated: a processor's memory is promised in any amount, and the kernel ends the program when
@@ -64,28 +77,6 @@ std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, 
   return model;
 }
 
-void LanguageModel::require_targets() const {
-  if (!adapter_.is_used()) return;
-  std::vector<std::string> names, ends;
-  // All layers have what the layers of a part have.
-  for (const Matrix& matrix : matrices_) {
-    const std::string_view block = block_of_scope(matrix.name);
-    const std::string before(block.substr(0, block.rfind('.') + 1)), behind = matrix.name.substr(block.size());
-    for (int64_t layer = 0; layer < config_.layers; ++layer)
-      names.push_back(fmt::format("{}{}{}", before, layer, behind));
-    const std::string end = matrix.name.substr(matrix.name.rfind('.') + 1);
-    if (std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
-  }
-  for (const std::string& pattern : target_patterns(adapter_.targets)) {
-    if (std::ranges::any_of(names, [&](const std::string& name) { return matches_target(pattern, name); })) continue;
-    const std::string nearest = nearest_name(pattern, ends);
-    throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("'{}' names no matrix in the layers of {}", pattern, config_.family), "lora.targets",
-                fmt::format("{}There are {}, or all-linear for all of them.",
-                            nearest.empty() ? "" : fmt::format("Did you mean {}? ", nearest), list_names(ends)));
-  }
-}
-
 const Parameter& LanguageModel::parameter(const std::string& name) const {
   std::vector<std::string> names;
   for (const Parameter& parameter : parameters_) {
@@ -121,21 +112,15 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   Tensor tensor = only_multiplied && is_trained && weights.storage == WeightStorage::kHalves
                       ? Tensor::uninitialized_halves(shape, lies)
                       : Tensor::uninitialized(shape, type, lies);
-  if (weights.seed && (initial == Initial::kNormal || initial == Initial::kResidualNormal)) {
-    const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
-    Tensor wide = type == DType::kF32 ? tensor : Tensor::uninitialized(shape, DType::kF32, lies);
-    fill_normal(wide, {.seed = *weights.seed,
-                       .stream = hash_text(name).low,
-                       .standard_deviation = config_.initializer_range * (initial == Initial::kNormal ? 1 : residual)});
-    if (type != DType::kF32) {
-      std::vector<float> values(static_cast<size_t>(wide.local_bytes()) / sizeof(float));
-      wide.read_bytes(std::as_writable_bytes(std::span(values)));
-      write_rounded(tensor, values);
-    }
+  const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
+  const bool is_normal = initial == Initial::kNormal || initial == Initial::kResidualNormal;
+  if (weights.seed && is_normal) {
+    fill_with_normal(tensor,
+                     {.seed = *weights.seed,
+                      .stream = hash_text(name).low,
+                      .standard_deviation = config_.initializer_range * (initial == Initial::kNormal ? 1 : residual)});
   } else if (weights.seed) {
-    const std::vector<float> elements(static_cast<size_t>(tensor.local_bytes()) / size_bytes(type),
-                                      initial == Initial::kOnes ? 1.0f : 0.0f);
-    write_rounded(tensor, elements);
+    fill_with(tensor, initial == Initial::kOnes ? 1.0f : 0.0f);
   }
   Parameter parameter{name, tensor, shape.size() >= 2};
   parameter.is_trained = is_trained;
@@ -173,20 +158,7 @@ Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, 
 }
 
 Tensor LanguageModel::multiply(const Tensor& x, const Matrix& matrix, const ForwardInputs& inputs) const {
-  const auto by_weight = [&](const Tensor& given) {
-    return matrix.input_first ? matmul(given, matrix.weight) : linear(given, matrix.weight);
-  };
-  const Tensor product = by_weight(x);
-  if (!matrix.has_adapter()) return product;
-  const bool drops = adapter_.dropout > 0 && inputs.dropout_key.defined();
-  const Tensor given = drops ? dropout(x, adapter_.dropout, inputs.dropout_key) : x;
-  // The scale is that of the smaller product.
-  const Tensor added = linear(linear(given, matrix.a) * adapter_.scale(), matrix.b);
-  if (!matrix.magnitude.defined()) return product + added;
-  // The length counts as a constant (section 4.3 of the paper).
-  const Tensor factor = matrix.magnitude / stop_gradient(row_lengths(matrix, adapter_));
-  if (!drops) return factor * (product + added);
-  return product + (factor - 1.0) * by_weight(given) + factor * added;
+  return model::multiply(x, matrix, adapter_, inputs.dropout_key);
 }
 
 // Dropout draws from streams that are a layer's own, so that masks do not depend on what else is traced with it.

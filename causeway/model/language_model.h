@@ -113,8 +113,6 @@ class LanguageModel {
   // The matrices of the layers that are here.
   const std::vector<Matrix>& matrices() const { return matrices_; }
   const AdapterConfig& adapter() const { return adapter_; }
-  // Throws Error(kInvalidArgument) where a pattern of lora.targets names no matrix of the whole model.
-  void require_targets() const;
   // Throws Error(kNotFound) with the nearest name.
   const Parameter& parameter(const std::string& name) const;
 

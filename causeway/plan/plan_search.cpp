@@ -98,12 +98,20 @@ class PlanSearch {
     ThreadPool threads;
     threads.run(static_cast<int64_t>(tries_.size()), [&](int64_t task, int) {
       Try& one = tries_[static_cast<size_t>(task)];
-      one.state_bytes = state_bytes(recipe_, machine_, one.mesh);
+      try {
+        one.state_bytes = state_bytes(recipe_, machine_, one.mesh);
+      } catch (const Error& error) {
+        // It cuts what the optimizer keeps as a whole.
+        one.refused = error;
+        return count_tried(1);
+      }
       const bool may_fit = static_cast<double>(one.state_bytes) <= machine_.memory_bytes;
       if (may_fit && one.mesh.pp == 1) add_plans(one, recipe_.train.batch_size);
       if (may_fit && one.mesh.pp > 1) look(one);
       if (!one.seconds) count_tried(1);
     });
+    const auto is_refused = [](const Try& one) { return one.refused.has_value(); };
+    if (!tries_.empty() && std::ranges::all_of(tries_, is_refused)) throw *tries_[0].refused;
     std::map<int64_t, std::vector<Try*>> by_stages;
     for (Try& one : tries_)
       if (one.seconds) by_stages[one.mesh.pp].push_back(&one);
@@ -147,6 +155,7 @@ class PlanSearch {
     int64_t bytes = 0;              // the least that was planned or looked at; 0: nothing was
     std::optional<double> seconds;  // of stages that may fit, by a look
     std::vector<StepPlan> plans;
+    std::optional<Error> refused;
 
     void needs(double more) {
       const int64_t rounded = std::llround(more);

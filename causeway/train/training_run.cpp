@@ -162,7 +162,7 @@ void TrainingRun::make_model(bool resumes) {
     std::optional<uint64_t> seed;
     if (!begins_with_weights && !resumes && !computes_reference) seed = static_cast<uint64_t>(recipe_.train.seed);
     model_ = LanguageModel::create(recipe_.model, own_part(recipe_), new_weights(recipe_, seed));
-    model_->require_targets();
+    require_targets(*model_);
   });
   if (begins_with_weights)
     ranks_.together([&] { tokenizer_note_ = compare_with_tokenizer_of_model(recipe_, data_->dataset); });

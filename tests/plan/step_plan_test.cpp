@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -294,6 +295,26 @@ TEST(StepPlan, FlopsOfUnequalStagesAreThoseOfTheModel) {
     const double seconds = plan.flops.total() / (4 * h200().peak_flops.at("bf16") * plan.flops_utilization);
     EXPECT_NEAR(seconds, plan.time.seconds, 1e-9 * seconds);
     EXPECT_EQ(plan.tokens, tokens);
+  }
+}
+
+// Of two devices fsdp cuts whole rows of a tied embedding, and tp the rows of a projection in their middle.
+TEST(StepPlan, SearchLeavesOutMeshesThatCutBlocksOfMoments) {
+  const auto plans = [](const std::vector<std::string>& more) {
+    std::vector<std::string> overrides = {"optimizer.moments=8bit"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return search_plans(recipe(2, overrides), h200(), 2);
+  };
+  const auto has_tp = [](const StepPlan& plan) { return plan.recipe.mesh.tp > 1; };
+  const std::vector<StepPlan> tied = plans({"model.tie_embeddings=true"});
+  EXPECT_FALSE(tied.empty());
+  EXPECT_TRUE(std::ranges::none_of(tied, has_tp));
+  EXPECT_TRUE(std::ranges::any_of(plans({"model.tie_embeddings=true", "optimizer.moment_block=128"}), has_tp));
+  try {
+    plans({});
+    ADD_FAILURE() << "no mesh keeps the blocks whole";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("of the optimizer is kept by blocks of 256"), std::string::npos) << error.message();
   }
 }
 

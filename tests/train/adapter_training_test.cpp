@@ -290,7 +290,7 @@ TEST(AdapterTraining, PatternsNameMatrices) {
     Recipe recipe = adapter_recipe(family);
     recipe.adapter.targets = targets;
     const auto model = LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe));
-    model->require_targets();
+    require_targets(*model);
     std::vector<std::string> names;
     for (const Matrix& matrix : model->matrices())
       if (matrix.has_adapter()) names.push_back(matrix.name);

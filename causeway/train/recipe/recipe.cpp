@@ -22,6 +22,7 @@
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/train/checkpoint/checkpoint.h"
+#include "causeway/train/recipe/mesh_checks.h"
 #include "causeway/train/recipe/optimizer_fields.h"
 #include "causeway/train/recipe/parameter_groups.h"
 #include "causeway/train/recipe/recipe_field.h"
@@ -334,75 +335,6 @@ double least_activation_bytes(const Recipe& r) {
   return 2 * tokens * (of_layer * static_cast<double>(r.model.layers) + static_cast<double>(r.model.vocabulary_size));
 }
 
-std::string nearest_multiples(int64_t size, int64_t of) {
-  if (size < of) return fmt::format("The nearest that is: {}.", of);
-  return fmt::format("The nearest that are: {} and {}.", size / of * of, (size / of + 1) * of);
-}
-
-// What the mesh cuts must have as many equal parts as there are ranks to hold them.
-void check_mesh(const Recipe& r) {
-  constexpr int64_t kMostRanks = 1 << 20;
-  const Recipe::MeshSizes& mesh = r.mesh;
-  int64_t ranks = 1;
-  for (const auto& [axis, name] : named_values(MeshAxisId())) {
-    const std::string key = fmt::format("mesh.{}", name);
-    const int64_t size = mesh.size(axis);
-    require(size >= 1, key, "must be at least 1");
-    require(size <= kMostRanks / ranks, key, fmt::format("makes a mesh of more than {} ranks", kMostRanks));
-    ranks *= size;
-  }
-  const auto divides = [](const char* key, int64_t size, int64_t by, const std::string& axes) {
-    require(size % by == 0, key, fmt::format("{} is not divisible by {} = {}", size, axes, by),
-            nearest_multiples(size, by));
-  };
-  divides("model.heads", r.model.heads, mesh.tp, "mesh.tp");
-  divides("model.kv_heads", r.model.kv_heads, mesh.tp, "mesh.tp");
-  divides("model.ffn_width", r.model.ffn_width, mesh.tp, "mesh.tp");
-  divides("train.micro_batch_size", r.train.micro_batch_size, mesh.dp * mesh.fsdp, "mesh.dp x mesh.fsdp");
-  // A rank along cp holds two chunks of a sequence (SequenceOrder).
-  const bool halves = mesh.cp > 1 && mesh.tp % 2 != 0 && !r.train.mesh_independent;
-  divides("data.sequence_length", r.data.sequence_length, (halves ? 2 : 1) * mesh.cp * mesh.tp,
-          halves ? "2 x mesh.cp x mesh.tp" : "mesh.cp x mesh.tp");
-}
-
-// Every stage has a layer for each of its pieces.
-void check_pipeline(const Recipe& r) {
-  if (r.train.mesh_independent && r.mesh.pp > 1) {
-    // One device adds up both gradients of each micro-batch, the two stages each one's own.
-    require(!r.model.tie_embeddings, "train.mesh_independent",
-            "the gradient of tied embeddings over stages (mesh.pp) is added up in another order than on one device",
-            "Set model.tie_embeddings=false where the family allows it, or cut over another axis than mesh.pp.");
-    require(r.train.precision == Precision::kF32 || r.train.precision == Precision::kTf32, "train.mesh_independent",
-            "what stages (mesh.pp) send each other is f32 and not rounded as it is between layers of one device",
-            "Set train.precision=f32, or cut over another axis than mesh.pp.");
-  }
-  require(r.train.pipeline_chunks >= 1, "train.pipeline_chunks", "must be at least 1");
-  require(r.mesh.pp <= r.model.layers, "mesh.pp",
-          fmt::format("{} stages are more than the model has layers, {}", r.mesh.pp, r.model.layers),
-          fmt::format("Give at most {}.", r.model.layers));
-  const bool interleaved = r.train.pipeline_schedule == PipelineSchedule::kInterleaved;
-  if (!interleaved || r.mesh.pp == 1) {
-    require(
-        r.train.pipeline_chunks == 1, "train.pipeline_chunks",
-        fmt::format("{} runs of layers on each stage are for train.pipeline_schedule=interleaved over several stages",
-                    r.train.pipeline_chunks));
-    return;
-  }
-  require(r.train.pipeline_chunks >= 2, "train.pipeline_chunks",
-          "the interleaved schedule is for several runs of layers on each stage",
-          "Give 2 or more, or choose train.pipeline_schedule=1f1b.");
-  require(r.train.pipeline_chunks <= r.model.layers / r.mesh.pp, "train.pipeline_chunks",
-          fmt::format("{} stages with {} runs of layers each are more than the model has layers, {}", r.mesh.pp,
-                      r.train.pipeline_chunks, r.model.layers),
-          fmt::format("Give at most {}.", r.model.layers / r.mesh.pp));
-  require(
-      r.micro_batches() % r.mesh.pp == 0, "train.micro_batch_size",
-      fmt::format("the interleaved schedule takes micro-batches by as many as there are stages, and {} sequences of "
-                  "{} make {} of them for {} stages",
-                  r.train.batch_size, r.train.micro_batch_size, r.micro_batches(), r.mesh.pp),
-      fmt::format("Give a multiple of {} micro-batches, or choose another train.pipeline_schedule.", r.mesh.pp));
-}
-
 void check_adapter(Recipe& r) {
   constexpr int64_t kHighestRank = 1 << 16;
   AdapterConfig& adapter = r.adapter;
@@ -412,6 +344,9 @@ void check_adapter(Recipe& r) {
   require(adapter.alpha >= 0, "lora.alpha", "must not be negative");
   if (adapter.alpha == 0) adapter.alpha = 2 * static_cast<double>(adapter.rank);
   require(adapter.dropout >= 0 && adapter.dropout < 1, "lora.dropout", "must be at least 0 and below 1");
+  for (const auto& group : r.optimizer.groups)
+    require(!group.frozen, "optimizer.groups", "with adapters all of the model is frozen, and no adapter can be",
+            "Delete frozen, or name fewer matrices with lora.targets.");
   require(!target_patterns(adapter.targets).empty(), kTargets, "names no matrix", "Name some, or say all-linear.");
   require(r.train.precision != Precision::kFp8 && r.train.precision != Precision::kFp8Block, "train.precision",
           "adapters are trained with a base in bf16 or f32, not yet in 8 bits",
@@ -586,8 +521,15 @@ void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) 
   of_directory.adapter = read_peft_config(r.adapter_from).adapter;
   const std::vector<RecipeValue> stated = recipe_values(r), stored = recipe_values(of_directory);
   constexpr char kDropout[] = "lora.dropout", kFrom[] = "lora.from";
+  const auto sorted_targets = [](const Recipe& of) {
+    std::vector<std::string> patterns = target_patterns(of.adapter.targets);
+    std::ranges::sort(patterns);
+    return patterns;
+  };
+  const bool same_targets = sorted_targets(r) == sorted_targets(of_directory);
   for (const Setting& setting : settings) {
     if (!setting.key.starts_with("lora.") || setting.key == kDropout || setting.key == kFrom) continue;
+    if (setting.key == kTargets && same_targets) continue;
     for (size_t i = 0; i < stated.size(); ++i)
       require(stated[i].key != setting.key || stated[i].value == stored[i].value, setting.key,
               fmt::format("is {} here and {} in {}", stated[i].value, stored[i].value, r.adapter_from),
