@@ -393,6 +393,7 @@ TEST(Recipe, ChoicesAreTheNamesOfTheirTables) {
       if (name == "wsd") overrides.insert(overrides.end(), {"schedule.decay_steps=10", "train.steps=100"});
       if (key == "train.pipeline_schedule") overrides.insert(overrides.end(), {"mesh.pp=2", "model.layers=4"});
       if (key == "optimizer.update_scale") overrides.emplace_back("optimizer.name=muon");
+      if (key == "lora.kind") overrides.emplace_back("lora.rank=4");
       if (name == "interleaved")
         overrides.insert(overrides.end(), {"train.pipeline_chunks=2", "train.micro_batch_size=4"});
       ASSERT_EQ(error_of_recipe(kSmall, overrides), "no error") << key << "=" << name;
