@@ -360,6 +360,23 @@ TEST(ChatTargets, HeadersThatDifferFromThePromptEndBeforeTheTagThatDiffers) {
             "<user>q<end><assistant>[1:a<end>]<assistant>");
 }
 
+TEST(ChatTargets, TheNextTagEndsATurnThatTheTemplateLeavesOpen) {
+  const std::string open =
+      "{% for m in messages %}{% if m.role == 'user' %}<user>{% elif m.role == 'tool' %}<tool>{% else %}<assistant>{% "
+      "endif %}"
+      " {{ m.content }}{% if m.call %}<call>{{ m.call }}</call>{% endif %}{% endfor %}"
+      "{% if add_generation_prompt %}<assistant> {% endif %}";
+  Json call = message("assistant", "");
+  call["call"] = "f";
+  const auto next = [&](const std::string& role) {
+    return targets(open, chat({message("user", "q"), call, message(role, "x"), message("assistant", "a")}));
+  };
+  EXPECT_EQ(next("user"), "<user> q<assistant> [1:<call>f</call><user>] x<assistant> [3:a]");
+  EXPECT_EQ(next("tool"), "<user> q<assistant> [1:<call>f</call><tool>] x<assistant> [3:a]");
+  EXPECT_EQ(next("assistant"), "<user> q<assistant> [1:<call>f</call>]<assistant> [2:x]<assistant> [3:a]")
+      << "an answer does not end by another one";
+}
+
 TEST(ChatTargets, TemplatesWithoutAPromptHaveTheirRoleAsHeader) {
   const std::string plain = "{% for m in messages %}{{ m.role | upper }}: {{ m.content }}\n{% endfor %}";
   EXPECT_EQ(targets(plain, chat({message("user", "q"), message("assistant", "a")})), "USER: q\nASSISTANT: [1:a\n]");

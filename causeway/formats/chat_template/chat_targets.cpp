@@ -88,6 +88,20 @@ size_t prompted_end(std::string_view head, std::string_view prompt) {
   return end;
 }
 
+// Whether the template writes anything of its own behind the content of an answer that ends so and is not the last
+// message; none where no answer is such.
+std::optional<bool> closes_answers(const std::vector<ChatSpan>& spans, const std::vector<bool>& is_answer) {
+  for (size_t message = 0; message + 1 < is_answer.size(); ++message) {
+    if (!is_answer[message]) continue;
+    size_t last = spans.size();
+    for (size_t i = 0; i < spans.size(); ++i)
+      if (spans[i].message == static_cast<int32_t>(message)) last = i;
+    if (last + 1 >= spans.size() || spans[last].field != "content" || spans[last].turn != spans[last].message) continue;
+    return spans[last + 1].turn == spans[last].turn;
+  }
+  return std::nullopt;
+}
+
 class TargetFinder {
  public:
   TargetFinder(const ChatTemplate& chat_template, const ChatInput& input, const RenderedChat& chat,
@@ -111,8 +125,12 @@ class TargetFinder {
     if (last_ < 0) return {};
     const std::string whole_prompt = generation_prompt(template_, input_, options_.role);
     const std::string prompt(without_opened_section(whole_prompt, template_.text()));
-    for (int32_t message = 0; message < static_cast<int32_t>(is_answer_.size()); ++message)
-      if (is_answer_[static_cast<size_t>(message)]) add_turn(message, prompt);
+    const bool closes = closes_answers_here();
+    for (int32_t message = 0; message < static_cast<int32_t>(is_answer_.size()); ++message) {
+      if (!is_answer_[static_cast<size_t>(message)]) continue;
+      add_turn(message, prompt);
+      if (!closes) add_next_tag(message);
+    }
     std::ranges::sort(targets_, {}, &TargetSpan::begin);
     return std::move(targets_);
   }
@@ -122,6 +140,35 @@ class TargetFinder {
   int32_t turn_of(size_t span) const {
     if (chat_.spans[span].turn >= 0) return chat_.spans[span].turn;
     return span >= end_of_turns_ && !is_answer_.empty() ? static_cast<int32_t>(is_answer_.size()) - 1 : -1;
+  }
+
+  // Whether the template closes answers itself, which this chat shows or one of its own.
+  bool closes_answers_here() const {
+    if (const std::optional<bool> closes = closes_answers(chat_.spans, is_answer_)) return *closes;
+    using Json = nlohmann::ordered_json;
+    const auto says = [](const std::string& role) { return Json{{"role", role}, {"content", "?"}}; };
+    ChatInput plain = input_;
+    plain.messages = Json::array({says("user"), says(options_.role), says("user")});
+    plain.add_generation_prompt = false;
+    try {
+      return closes_answers(template_.render(plain).spans, {false, true, false}).value_or(true);
+    } catch (const Error&) {
+      return true;
+    }
+  }
+
+  // Of a template that does not: the tag by which the next message begins ends this one.
+  void add_next_tag(int32_t message) {
+    const auto is_turn = [&](const ChatSpan& span) { return span.turn == message; };
+    const auto last = std::find_if(chat_.spans.rbegin(), chat_.spans.rend(), is_turn);
+    if (last == chat_.spans.rbegin() || last == chat_.spans.rend()) return;
+    const ChatSpan& next = *last.base();
+    const bool is_answer = next.turn >= 0 && is_answer_[static_cast<size_t>(next.turn)];
+    if (is_answer || next.message >= 0 || !next.field.empty() || next.in_generation_prompt) return;
+    const std::string_view text = std::string_view(chat_.text).substr(next.begin, next.end - next.begin);
+    if (!text.starts_with('<') && !text.starts_with('[')) return;
+    const size_t end = text.find(text[0] == '<' ? '>' : ']');
+    if (end != std::string_view::npos) add(next.begin, next.begin + end + 1, message);
   }
 
   // What a turn writes before anything of its message but the role.

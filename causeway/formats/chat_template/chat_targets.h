@@ -34,8 +34,8 @@ struct TargetSpan {
 // prompt opens and the answer closes (<think>) is the answer's. What another message says within a turn is no target.
 // What a template writes after the last message belongs to that one's turn.
 //
-// A template may close a turn by what begins the next one (GLM's <|user|>): then no end of the turn is among the
-// targets, and a caller that knows the special tokens may add the one that follows. Throws Error as render() does.
+// A template that writes nothing behind an answer ends it by the tag that begins the next message (GLM's <|user|>):
+// that tag is a target, too. Throws Error as render() does.
 std::vector<TargetSpan> target_spans(const ChatTemplate& chat_template, const ChatInput& input,
                                      const RenderedChat& chat, const TargetOptions& options = {});
 
