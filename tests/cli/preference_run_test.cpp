@@ -14,9 +14,10 @@ class PreferenceRunTest : public CliTest {
 };
 
 TEST_F(PreferenceRunTest, ArePreparedShownAndTrainedOn) {
+  write("validation.jsonl", read_text_file(fixture("preference/pairs.jsonl")));
   const Outcome prepared =
       run({"data", "prepare", fixture("preference/pairs.jsonl"), "--chat", "--tokenizer", fixture("chat"),
-           "--validation", fixture("preference/pairs.jsonl"), "--allow-shared-documents", "-o", "pairs"});
+           "--validation", "validation.jsonl", "--allow-shared-documents", "-o", "pairs"});
   ASSERT_EQ(prepared.status, 0) << prepared.err;
   EXPECT_NE(prepared.out.find("tokens in 6 preference pairs, "), std::string::npos) << prepared.out;
   EXPECT_NE(
