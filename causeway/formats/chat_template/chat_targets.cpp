@@ -89,17 +89,19 @@ size_t prompted_end(std::string_view head, std::string_view prompt) {
 }
 
 // Whether the template writes anything of its own behind the content of an answer that ends so and is not the last
-// message; none where no answer is such.
+// message, of one of them at least. None where no answer is such.
 std::optional<bool> closes_answers(const std::vector<ChatSpan>& spans, const std::vector<bool>& is_answer) {
+  std::optional<bool> closes;
   for (size_t message = 0; message + 1 < is_answer.size(); ++message) {
     if (!is_answer[message]) continue;
     size_t last = spans.size();
     for (size_t i = 0; i < spans.size(); ++i)
       if (spans[i].message == static_cast<int32_t>(message)) last = i;
     if (last + 1 >= spans.size() || spans[last].field != "content" || spans[last].turn != spans[last].message) continue;
-    return spans[last + 1].turn == spans[last].turn;
+    closes = spans[last + 1].turn == spans[last].turn;
+    if (*closes) break;
   }
-  return std::nullopt;
+  return closes;
 }
 
 class TargetFinder {
@@ -144,7 +146,7 @@ class TargetFinder {
 
   // Whether the template closes answers itself, which this chat shows or one of its own.
   bool closes_answers_here() const {
-    if (const std::optional<bool> closes = closes_answers(chat_.spans, is_answer_)) return *closes;
+    if (closes_answers(chat_.spans, is_answer_).value_or(false)) return true;
     using Json = nlohmann::ordered_json;
     const auto says = [](const std::string& role) { return Json{{"role", role}, {"content", "?"}}; };
     ChatInput plain = input_;
