@@ -176,10 +176,15 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     weights_.push_back(parameter.tensor);
     if (!parameter.is_trained) continue;
     trained_.push_back(weights_.size() - 1);
-    for (const OptimizerState& kept : optimizer_.state_of(parameter, recipe.optimizer))
+    for (const OptimizerState& kept : optimizer_.state_of(parameter, recipe.optimizer)) {
+      // The same bits on every mesh take exchanges of what is kept, which are of 2 and 4 bytes an element.
+      if (size_bytes(kept.dtype) == 1 && recipe.train.mesh_independent && !context_->mesh().empty())
+        throw Error(ErrorKind::kInvalidArgument, "does not go with an optimizer that keeps bytes, over a mesh",
+                    "train.mesh_independent", "Set optimizer.moments=bf16 or f32.");
       state_.push_back({kept.name + "." + parameter.name,
                         zeros_in_memory(kept.shape(parameter), kept.sharding(parameter), kept.dtype),
                         weights_.size() - 1, parameter.is_copy});
+    }
     if (accumulates())
       gradient_sums_.push_back(zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding(), DType::kF32));
   }
