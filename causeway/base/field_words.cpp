@@ -50,7 +50,7 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "Of muon it is that of hidden matrices; optimizer.adamw_learning_rate that of the rest."},
     {NameOf::kRecipeKey,
      "param_groups parameter_groups optimizer_grouped_parameters no_decay no_weight_decay freeze freeze_layers frozen "
-     "frozen_parameters unfrozen_parameters trainable freeze_embeddings layer_freezing",
+     "frozen_parameters unfrozen_parameters trainable trainable_layers freeze_embeddings layer_freezing",
      "optimizer.groups", "It takes patterns of parameters' names, with learning_rate, weight_decay or frozen."},
     {NameOf::kRecipeKey, "clip_value clip_grad_value gradient_clip_value gradient_clip_algorithm",
      "optimizer.gradient_clip optimizer.gradient_clip_by", ""},
@@ -121,10 +121,11 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "lora.from", ""},
     // --- What is not trained here
     {NameOf::kRecipeKey, "qlora loftq nf4", "", "The base of adapters lies in bf16 or f32, not in 4 bits."},
-    {NameOf::kRecipeKey, "dpo ppo grpo rlhf kto orpo reward_model dpo_beta rl", "",
-     "Models are trained on text and conversations by cross-entropy; there is no training by preferences."},
-    {NameOf::kRecipeKey, "freeze frozen freeze_layers trainable_layers unfrozen_parameters", "",
-     "All weights are trained."},
+    {NameOf::kRecipeKey, "dpo ipo orpo simpo loss_type preference_loss", "preference.loss", ""},
+    {NameOf::kRecipeKey, "dpo_beta simpo_beta orpo_alpha", "preference.beta", ""},
+    {NameOf::kRecipeKey, "simpo_gamma", "preference.margin", ""},
+    {NameOf::kRecipeKey, "ppo grpo rlhf rloo kto reward_model rl", "",
+     "Of training by preferences there are DPO, IPO, SimPO and ORPO (preference.loss)."},
     {NameOf::kRecipeKey,
      "moe num_experts n_experts num_local_experts experts_per_token num_experts_per_tok router_aux_loss_coef "
      "expert_parallel expert_parallel_size expert_model_parallel_size ep ep_size moe_top_k",
