@@ -73,6 +73,8 @@ void show_chat(const PrepareSummary& summary) {
            record.rule == "last" ? "the last turn" : "all turns",
            summary.manifest.holds_pairs ? " behind the prompt" : "");
   }
+  if (chat.without_end > 0)
+    output("no end      {} {} end without a token that ends the answer\n", chat.without_end, samples);
   if (chat.pairs > 0)
     output("chat        {} {} as they are; trained on: completions\n", chat.pairs,
            summary.manifest.holds_pairs ? samples : "pairs of prompt and completion");
@@ -135,6 +137,7 @@ void prepare(PrepareCommand& command) {
                       {"truncated", summary.chat.truncated},
                       {"truncated_tokens", summary.chat.truncated_tokens},
                       {"without_target", summary.chat.without_target},
+                      {"without_end", summary.chat.without_end},
                       {"preference_pairs", summary.chat.preferences},
                       {"targets", summary.manifest.targets->rule},
                       {"date", summary.manifest.targets->date}};

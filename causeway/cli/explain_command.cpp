@@ -180,6 +180,8 @@ void explain_generation(const ExplainCommandOptions& options, const Recipe& reci
   weights.storage = WeightStorage::kElements;
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
+  require_targets(*model);
+  if (options.time) initialize_adapters(*model, 1);
   const int64_t length = std::max<int64_t>(recipe.model.max_sequence_length / 2, 1);
   CachedForward forward(*model, pipeline_options(recipe), options.generate, length, recipe.model.vocabulary_size,
                         std::make_shared<CastTensors>());
@@ -208,7 +210,6 @@ void run_explain(const ExplainCommandOptions& options) {
                   "Leave out --time, or set the mesh's axes to 1.");
     context = Context::open(recipe.device, {}, recipe.device_architecture);
     memory_limit = context->device().memory_limit();
-    require_memory_for_weights(context->device(), recipe);
     seed = static_cast<uint64_t>(recipe.train.seed);
   } else {
     if (options.stage < 0 || options.stage >= recipe.mesh.pp)
@@ -219,6 +220,7 @@ void run_explain(const ExplainCommandOptions& options) {
         open_likeness(recipe.device, recipe.device_architecture, make_mesh(recipe.mesh), options.stage, memory_limit);
   }
   const ContextScope scope(context);
+  if (options.time) require_memory_for_weights(context->device(), recipe);
   if (options.generate > 0 && !context->mesh().empty())
     throw Error(ErrorKind::kUnsupported, "text is generated on one device, and the recipe has several ranks", "mesh",
                 "Leave out --generate, or set the mesh's axes to 1.");
@@ -226,6 +228,7 @@ void run_explain(const ExplainCommandOptions& options) {
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe, seed));
   require_targets(*model);
+  if (seed) initialize_adapters(*model, *seed);
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
   trace.with_text = options.passes;

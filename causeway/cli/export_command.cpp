@@ -5,12 +5,14 @@
 
 #include "causeway/base/byte_size.h"
 #include "causeway/base/console.h"
+#include "causeway/base/error.h"
 #include "causeway/cli/checkpoint_argument.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/weight_options.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/program/context.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/hugging_face/export_checkpoint.h"
 
 namespace causeway::cli {
@@ -19,9 +21,22 @@ namespace {
 struct ExportCommandOptions {
   std::string run, output, tokenizer, device = "auto";
   WeightOptions weights;
+  bool says_most_bytes = false;  // --max-shard-size was given
   bool merged = false;
   bool json = false;
 };
+
+// An adapter is one file, for the tokenizer of its base.
+void refuse_options_without_effect(const ExportCommandOptions& options, const std::filesystem::path& checkpoint) {
+  if (options.merged || !checkpoint_recipe(CheckpointReader(checkpoint)).adapter.is_used()) return;
+  const auto refuse = [](bool is_given, const char* option, const char* why) {
+    if (is_given)
+      throw Error(ErrorKind::kInvalidArgument, fmt::format("has no effect on an adapter, {}", why), option,
+                  "Leave it out, or say --merged.");
+  };
+  refuse(!options.tokenizer.empty(), "--tokenizer", "which has the tokenizer of its base");
+  refuse(options.says_most_bytes, "--max-shard-size", "which is one file");
+}
 
 void run_export(const ExportCommandOptions& options) {
   ExportOptions settings;
@@ -34,6 +49,7 @@ void run_export(const ExportCommandOptions& options) {
   const ContextScope context(Context::open(options.device));
   ExportResult result;
   read_checkpoint(options.run, [&](const std::filesystem::path& checkpoint) {
+    refuse_options_without_effect(options, checkpoint);
     settings.checkpoint = checkpoint;
     result = export_checkpoint(settings);
   });
@@ -84,7 +100,10 @@ void add_export_command(CLI::App& program) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print what was done as JSON");
   command->footer("Example: causeway export runs/shakespeare --output shakespeare-hf --dtype bf16");
-  command->callback([options] { run_export(*options); });
+  command->callback([options, command] {
+    options->says_most_bytes = command->count("--max-shard-size") > 0;
+    run_export(*options);
+  });
 }
 
 }  // namespace causeway::cli

@@ -264,8 +264,8 @@ class ControlPlane::Watch {
   RankProgress& progress_;
   ControlPlaneOptions options_;
   const int rank_;
+  asio::io_context io_;             // outlives the links of peers_
   std::vector<WatchedRank> peers_;  // by rank
-  asio::io_context io_;
   asio::steady_timer timer_, verdict_;
   std::optional<Suspicion> suspicion_;
   Clock::time_point last_beat_;

@@ -45,11 +45,58 @@ std::vector<uint8_t> mark_targets(const std::vector<TextSpan>& tokens, const std
   return marks;
 }
 
-// Whether a template goes through the parts of a message's content; of another one they are joined, as if the message
-// were one text.
-bool reads_parts(std::string_view text) {
-  constexpr std::string_view kWords[] = {"'type'", "\"type\"", ".type", "'text'", "\"text\"", ".text"};
-  return std::ranges::any_of(kWords, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+// Whether a template goes through the parts of a message's content, which a chat of its own shows: it writes their
+// texts, and not the list as Python or JSON shows it. Of another one parts are joined, as if the message were one text.
+bool reads_parts(const formats::ChatTemplate& chat_template, const nlohmann::ordered_json& variables) {
+  formats::ChatInput input;
+  input.messages = nlohmann::ordered_json::array();
+  input.variables = variables;
+  input.date.emplace();
+  constexpr std::pair<const char*, const char*> kMessages[] = {{"user", "qzpartsofuserqz"},
+                                                               {"assistant", "qzpartsofanswerqz"}};
+  for (const auto& [role, marker] : kMessages)
+    input.messages.push_back(
+        {{"role", role},
+         {"content", nlohmann::ordered_json::array({nlohmann::ordered_json{{"type", "text"}, {"text", marker}}})}});
+  std::string text;
+  try {
+    text = chat_template.render(input).text;
+  } catch (const Error&) {
+    return false;  // as one that takes a list for a text does
+  }
+  return std::ranges::all_of(kMessages, [&](const auto& message) {
+    const std::string marker = message.second;
+    const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
+    return has(marker) && !has("'text': '" + marker) && !has("\"text\": \"" + marker) && !has("\"text\":\"" + marker);
+  });
+}
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+bool has_content(const nlohmann::ordered_json& message) {
+  const auto content = message.find("content");
+  if (content == message.end() || content->is_null()) return false;
+  if (content->is_string()) return !is_blank(content->get_ref<const std::string&>());
+  return std::ranges::any_of(*content, [](const nlohmann::ordered_json& part) {
+    return !is_blank(part["text"].get_ref<const std::string&>());
+  });
+}
+
+// Whether the template wrote anything of a message but its role.
+bool is_own(const formats::ChatSpan& span, size_t message) {
+  return span.message == static_cast<int32_t>(message) && span.field != "role";
+}
+
+// Whether something is to be learned behind what the message itself says: by that a model knows to stop.
+bool has_end(const formats::RenderedChat& chat, const std::vector<TargetSpan>& targets, size_t message) {
+  size_t own_end = 0;
+  for (const formats::ChatSpan& span : chat.spans)
+    if (is_own(span, message)) own_end = span.end;
+  return std::ranges::any_of(targets, [&](const TargetSpan& target) {
+    const size_t begin = std::max(target.begin, own_end);
+    return target.message == static_cast<int32_t>(message) && begin < target.end &&
+           !is_blank(std::string_view(chat.text).substr(begin, target.end - begin));
+  });
 }
 
 void join_parts(nlohmann::ordered_json& messages) {
@@ -81,8 +128,13 @@ ChatEncoder::ChatEncoder(ChatOptions options, const Tokenizer& tokenizer, Docume
       tokenizer_(tokenizer),
       around_(std::move(around)),
       variables_(chat_variables(tokenizer)) {
-  for (const formats::ChatTemplateFile& one : options_.templates)
-    templates_.push_back({one.name, formats::ChatTemplate::parse(one.text, one.where), reads_parts(one.text)});
+  for (const formats::ChatTemplateFile& one : options_.templates) add_template(one);
+}
+
+void ChatEncoder::add_template(const formats::ChatTemplateFile& file) {
+  formats::ChatTemplate chat_template = formats::ChatTemplate::parse(file.text, file.where);
+  const bool has_parts = reads_parts(chat_template, variables_);
+  templates_.push_back({file.name, std::move(chat_template), has_parts});
 }
 
 ChatSample ChatEncoder::encode(nlohmann::ordered_json object, const std::string& where) const {
@@ -94,6 +146,7 @@ ChatSample ChatEncoder::encode(nlohmann::ordered_json object, const std::string&
     tokenizer_.encode_spans_to(rendered.text, true, sample.ids, tokens);
     sample.targets = mark_targets(tokens, rendered.targets);
     sample.text = std::move(rendered.text);
+    sample.first_target = rendered.targets.empty() ? sample.text.size() : rendered.targets.front().begin;
     sample.counts.rendered = 1;
   } else {
     encode_pair(record, sample);
@@ -146,8 +199,10 @@ PreferenceSample ChatEncoder::encode_preference(nlohmann::ordered_json object, c
     return pair;
   }
   pair.counts.preferences = 1;
-  const auto [end, other] = std::ranges::mismatch(pair.chosen.text, pair.rejected.text);
-  pair.prompt_text.assign(pair.chosen.text.begin(), end);
+  // Answers that begin alike are no part of the prompt: pairs of one prompt belong to one split.
+  const auto alike = std::ranges::mismatch(pair.chosen.text, pair.rejected.text).in1 - pair.chosen.text.begin();
+  pair.prompt_text = pair.chosen.text.substr(
+      0, std::min({pair.chosen.first_target, pair.rejected.first_target, static_cast<size_t>(alike)}));
   return pair;
 }
 
@@ -157,7 +212,8 @@ ChatEncoder::Rendered ChatEncoder::render(ChatRecord& record, ChatSample& sample
                 where, "Give one: --chat-template FILE.");
   }
   auto used = templates_.begin();
-  if (!record.input.tools.is_null()) used = std::ranges::find(templates_, kToolChatTemplate, &NamedTemplate::name);
+  if (!record.input.tools.is_null())
+    used = std::ranges::find(templates_, formats::kToolChatTemplate, &NamedTemplate::name);
   if (used == templates_.end()) used = templates_.begin();
   if (!used->reads_parts) join_parts(record.input.messages);
   nlohmann::ordered_json variables = variables_;
@@ -171,16 +227,39 @@ ChatEncoder::Rendered ChatEncoder::render(ChatRecord& record, ChatSample& sample
     std::erase_if(targets, [&](const TargetSpan& target) {
       return target.message >= 0 && !record.is_trained[static_cast<size_t>(target.message)];
     });
+    std::optional<size_t> last;  // that is trained on
+    for (size_t message = record.is_trained.size(); message-- > 0;) {
+      if (!record.is_trained[message] || (last && options_.turns == formats::ChatTurns::kLast)) continue;
+      require_content(record, chat, message);
+      if (!last) last = message;
+    }
+    sample.counts.without_end = last && !has_end(chat, targets, *last) ? 1 : 0;
     sample.counts.dated = chat.used_date ? 1 : 0;
     return {std::move(chat.text), std::move(targets)};
   } catch (const Error& error) {
     // Where the template says it, and of which record.
-    throw Error(error.kind(), error.message(), fmt::format("{} ({})", where, error.where()), error.hint());
+    const std::string place = error.where().empty() ? used->chat_template.where() : error.where();
+    throw Error(error.kind(), error.message(), fmt::format("{} ({})", where, place), error.hint());
   }
+}
+
+void ChatEncoder::require_content(const ChatRecord& record, const formats::RenderedChat& chat, size_t message) {
+  if (!has_content(record.input.messages[message])) return;
+  if (std::ranges::any_of(chat.spans, [&](const formats::ChatSpan& span) { return is_own(span, message); })) return;
+  const bool is_text = record.input.messages[message]["content"].is_string();
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("the chat template writes nothing of the content of message {}, which is to be trained on",
+                          message + 1),
+              "",
+              is_text
+                  ? "Some templates read content in parts only: [{\"type\": \"text\", \"text\": ...}]. Write it so, or "
+                    "give another template."
+                  : "Give another template, or give the turn the weight 0.");
 }
 
 void ChatEncoder::encode_pair(const ChatRecord& record, ChatSample& sample) const {
   sample.text = *record.prompt + *record.completion;
+  sample.first_target = record.prompt->size();
   sample.ids = around_.before;
   std::vector<TextSpan> tokens;
   tokenizer_.encode_spans_to(sample.text, true, sample.ids, tokens);

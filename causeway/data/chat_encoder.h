@@ -16,6 +16,7 @@ struct ChatSample {
   std::vector<int32_t> ids;
   std::vector<uint8_t> targets;  // for each id 1 or 0
   ChatCounts counts;             // of this one
+  size_t first_target = 0;       // the byte of the whole text at which the first target begins; its size without one
 };
 
 // Both sides of a preference pair; without ids where it is left out.
@@ -38,8 +39,9 @@ class ChatEncoder {
   // A rendered chat is encoded as transformers does: what spells a special token is one, nothing is put around it. A
   // token is a target where it covers a byte that is one, and so is what stands between two such tokens of a turn; the
   // first token of a sample never is, for nothing comes before it to predict it from. Throws Error naming `where`
-  // for records that are none (read_chat_record()), what the template refuses, messages without a template, and
-  // (unless they are left out: then ids are empty) samples without a target, with their text.
+  // for records that are none (read_chat_record()), what the template refuses, what it leaves out of a message that is
+  // trained on, messages without a template, and (unless they are left out: then ids are empty) samples without a
+  // target, with their text.
   ChatSample encode(nlohmann::ordered_json record, const std::string& where) const;
   // The same of both sides of a pair, each with the prompt. What is an error of one side is one of the pair, and one is
   // left out with the other. Throws Error naming `where` as read_preference_record() does, too, and for sides that are
@@ -51,6 +53,9 @@ class ChatEncoder {
     std::string text;
     std::vector<formats::TargetSpan> targets;
   };
+  void add_template(const formats::ChatTemplateFile& file);
+  // Throws Error(kInvalidArgument) where the template leaves out the content of this message (from 0).
+  static void require_content(const ChatRecord& record, const formats::RenderedChat& chat, size_t message);
   Rendered render(ChatRecord& record, ChatSample& sample, const std::string& where) const;
   void encode_pair(const ChatRecord& record, ChatSample& sample) const;
   void truncate(ChatSample& sample) const;

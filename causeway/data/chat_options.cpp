@@ -25,6 +25,7 @@ ChatCounts& ChatCounts::operator+=(const ChatCounts& other) {
   truncated += other.truncated;
   truncated_tokens += other.truncated_tokens;
   without_target += other.without_target;
+  without_end += other.without_end;
   preferences += other.preferences;
   return *this;
 }
@@ -52,7 +53,7 @@ std::vector<formats::ChatTemplateFile> find_chat_templates(const std::string& to
   const std::filesystem::path path(wanted);
   std::error_code code;
   if (!wanted.empty() && (std::filesystem::is_regular_file(path, code) || path.extension() == kTemplateExtension))
-    return {{std::string(kDefaultChatTemplate), read_text_file(path), path.string()}};
+    return {{std::string(formats::kDefaultChatTemplate), read_text_file(path), path.string()}};
   std::vector<formats::ChatTemplateFile> files;
   if (std::filesystem::is_directory(tokenizer, code)) files = formats::read_chat_template_files(tokenizer);
   const auto named = [&](std::string_view name) {
@@ -67,12 +68,12 @@ std::vector<formats::ChatTemplateFile> find_chat_templates(const std::string& to
                 hint);
   }
   if (files.empty()) return {};
-  const auto of_all = named(kDefaultChatTemplate);
+  const auto of_all = named(formats::kDefaultChatTemplate);
   if (of_all == files.end())
     throw Error(ErrorKind::kInvalidArgument, "none of the tokenizer's chat templates is the default one", tokenizer,
                 hint + " Say with --chat-template NAME which to take.");
   std::vector<formats::ChatTemplateFile> taken = {*of_all};
-  if (const auto of_tools = named(kToolChatTemplate); of_tools != files.end()) taken.push_back(*of_tools);
+  if (const auto of_tools = named(formats::kToolChatTemplate); of_tools != files.end()) taken.push_back(*of_tools);
   return taken;
 }
 

@@ -30,12 +30,10 @@ struct ChatCounts {
   uint64_t truncated = 0;
   uint64_t truncated_tokens = 0;
   uint64_t without_target = 0;  // left out; pairs of which one side is so
+  uint64_t without_end = 0;     // rendered, and nothing behind the last answer's content is a target
   uint64_t preferences = 0;     // preference pairs, of two samples each
   ChatCounts& operator+=(const ChatCounts& other);
 };
-
-constexpr std::string_view kDefaultChatTemplate = "default";
-constexpr std::string_view kToolChatTemplate = "tool_use";
 
 struct ChatOptions {
   // The first one renders all conversations, but those with tools where there is one called "tool_use". Empty: no

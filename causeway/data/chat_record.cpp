@@ -26,6 +26,7 @@ class ChatRecordReader {
 
   ChatRecord read() {
     if (has("messages")) {
+      add_system();
       add_messages("messages", true);
     } else if (has("conversations")) {
       add_system();
@@ -70,7 +71,9 @@ class ChatRecordReader {
   }
 
   void add_system() {
-    if (has("system") && !text("system").empty()) add_message("system", text("system"), false);
+    if (!has("system") || text("system").empty()) return;
+    add_message("system", text("system"), false);
+    has_system_beside_ = true;
   }
 
   void read_pair() {
@@ -79,6 +82,7 @@ class ChatRecordReader {
       result_.prompt = prompt.get<std::string>();
       result_.completion = completion.get<std::string>();
     } else if (prompt.is_array() && completion.is_array()) {
+      add_system();
       add_messages("prompt", false);
       add_messages("completion", true);
     } else {
@@ -109,7 +113,10 @@ class ChatRecordReader {
       number_ = ++number;
       if (!message.is_object()) refuse_message(fmt::format("is a JSON {}, not an object", message.type_name()));
       if (message.contains("from") && message.contains("value") && !message.contains("role")) rename_fields(message);
-      result_.is_trained.push_back(take_message(message) && may_train);
+      result_.is_trained.push_back(take_message(message, may_train));
+      if (has_system_beside_ && result_.input.messages.size() == 1 && message["role"] == "system")
+        refuse_message("is a system one, and \"system\" stands beside it", ErrorKind::kInvalidArgument,
+                       "Give the system message once.");
       result_.input.messages.push_back(std::move(message));
     }
   }
@@ -142,7 +149,7 @@ class ChatRecordReader {
   }
 
   // Takes out of a message what is not the template's. Whether its turn may be trained on.
-  bool take_message(ChatJson& message) const {
+  bool take_message(ChatJson& message, bool may_train) const {
     const auto role = message.find("role");
     if (role == message.end() || !role->is_string()) refuse_message("has no \"role\"");
     for (const char* key : {"train", "training", "train_detail", "loss"})
@@ -150,18 +157,21 @@ class ChatRecordReader {
         refuse_message(fmt::format("has the key \"{}\"", key), ErrorKind::kUnsupported,
                        "Say with \"weight\" whether a turn is trained on: 1 or 0.");
     if (const auto content = message.find("content"); content != message.end()) check_content(*content);
-    const bool is_assistant = *role == "assistant";
+    const bool is_assistant = *role == "assistant", is_trained = is_assistant && may_train;
     const auto weight = message.find("weight");
-    if (weight == message.end()) return is_assistant;
+    if (weight == message.end()) return is_trained;
     const ChatJson value = *weight;
     message.erase(weight);
-    if (value.is_null()) return is_assistant;
+    if (value.is_null()) return is_trained;
     if (!value.is_number() || (value != 0 && value != 1))
       refuse_message(fmt::format("has the weight {}", printable(value.dump(-1, ' ', true))), ErrorKind::kUnsupported,
                      "A turn is trained on (1) or not (0).");
     if (value == 1 && !is_assistant)
       refuse_message(fmt::format("is the {}'s and has the weight 1", printable(role->get<std::string>())),
                      ErrorKind::kUnsupported, "Turns of the assistant are trained on.");
+    if (value == 1 && !may_train)
+      refuse_message("has the weight 1", ErrorKind::kUnsupported,
+                     "Nothing of a prompt is trained on: move the turn to the completion, or leave its weight out.");
     return value == 1;
   }
 
@@ -183,7 +193,7 @@ class ChatRecordReader {
   // What stands beside the messages.
   void read_beside() {
     if (!result_.is_rendered()) {
-      for (const char* field : {"tools", "system", "chat_template_kwargs"})
+      for (const char* field : {"tools", "documents", "system", "chat_template_kwargs"})
         if (has(field))
           refuse(ErrorKind::kInvalidArgument,
                  fmt::format("\"{}\" stands beside a prompt and a completion that are texts", field),
@@ -201,6 +211,12 @@ class ChatRecordReader {
         refuse(ErrorKind::kInvalidArgument, "\"tools\" is no list", "Give a list of JSON schemas, or its JSON text.");
       if (result_.input.tools.is_array() && result_.input.tools.empty()) result_.input.tools = nullptr;
     }
+    if (has("documents")) {
+      if (!record_["documents"].is_array())
+        refuse(ErrorKind::kInvalidArgument, "\"documents\" is no list",
+               "Give a list of objects, as the chat template reads them, or rename the field.");
+      if (!record_["documents"].empty()) result_.input.documents = record_["documents"];
+    }
     if (has("chat_template_kwargs")) {
       if (!record_["chat_template_kwargs"].is_object())
         refuse(ErrorKind::kInvalidArgument, "\"chat_template_kwargs\" is no object", "Give variables by their names.");
@@ -211,6 +227,7 @@ class ChatRecordReader {
   ChatJson record_;
   const std::string& where_;
   ChatRecord result_;
+  bool has_system_beside_ = false;  // it is the first message
   const char* field_ = "";
   size_t number_ = 0;
 };

@@ -5,8 +5,8 @@
 //   instruction, output [, input]  (Alpaca)
 // Of a record with the fields of several the first of these counts. Preference pairs are no conversations
 // (preference_record.h). Beside them: "tools" (a list of JSON schemas, or
-// the JSON text of one), "system" (with conversations and instruction), "chat_template_kwargs" (variables of the chat
-// template). A message's "weight" is 1 where its turn is trained on and 0 where it is not.
+// the JSON text of one), "documents" (a list of objects), "system" (the first message), "chat_template_kwargs"
+// (variables of the chat template). A message's "weight" is 1 where its turn is trained on and 0 where it is not.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct ChatRecord {
 std::string names_of_fields(const nlohmann::ordered_json& record);
 
 // Throws Error naming `where`: kInvalidArgument for a record of no known form (with the fields it has), and for
-// messages that are none (with their number); kUnsupported for parts of a message that are no text, for weights other
-// than 0 and 1, and for other keys that would say what is trained on.
+// messages that are none (with their number) and a system message beside another; kUnsupported for parts of a message
+// that are no text, for weights other than 0 and 1, and for other keys that would say what is trained on.
 ChatRecord read_chat_record(nlohmann::ordered_json record, const std::string& where);
 
 }  // namespace causeway::data

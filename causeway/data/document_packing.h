@@ -16,8 +16,8 @@ namespace causeway::data {
 // it makes no difference to what a model learns from each of them, and only the samples are visited in another order in
 // each epoch. A document of n tokens has n - 1 targets and takes as many positions of a sample. One that is longer than
 // a sequence is cut into pieces of sequence_length positions, the last one shorter; one of a single token has no target
-// and is left out, and so is a piece of which the dataset says that nothing is a target. Documents are packed in groups of neighbours, of kLeastGroupPieces pieces and kLeastGroupSamples
-// samples' positions at least.
+// and is left out, and so is a piece of which the dataset says that nothing is a target. Documents are packed in groups
+// of neighbours, of kLeastGroupPieces pieces and kLeastGroupSamples samples' positions at least.
 //
 // Takes 12 bytes for each piece and 8 for each sample.
 class DocumentPacking {

@@ -17,6 +17,9 @@ constexpr const char* kFormOfPairs =
     "the "
     "beginning of both.";
 
+constexpr const char* kPromptOnce =
+    "Write the prompt once: all of it at the beginning of both sides, or of neither beside \"prompt\".";
+
 bool has_value(const PairJson& record, const char* field) {
   const auto found = record.find(field);
   return found != record.end() && !found->is_null();
@@ -78,7 +81,14 @@ class PreferenceRecordReader {
   void split_messages() {
     if (prompt_.is_array()) {
       if (prompt_.empty()) refuse("\"prompt\" is empty");
-      if (begins_with_prompt(chosen_) && begins_with_prompt(rejected_)) cut_prompt(prompt_.size());
+      const bool is_in_chosen = begins_with_prompt(chosen_), is_in_rejected = begins_with_prompt(rejected_);
+      if (is_in_chosen && is_in_rejected) return cut_prompt(prompt_.size());
+      if (is_in_chosen || is_in_rejected)
+        refuse(fmt::format("\"{}\" begins with the messages of \"prompt\", and \"{}\" does not",
+                           is_in_chosen ? "chosen" : "rejected", is_in_chosen ? "rejected" : "chosen"),
+               kPromptOnce);
+      refuse_repetition("chosen", chosen_);
+      refuse_repetition("rejected", rejected_);
       return;
     }
     if (!prompt_.is_null() && !prompt_.is_string()) refuse(fmt::format("\"prompt\" is a JSON {}", prompt_.type_name()));
@@ -93,6 +103,12 @@ class PreferenceRecordReader {
     prompt_ = PairJson::array();
     for (size_t i = 0; i < count; ++i) prompt_.push_back(chosen_[i]);
     cut_prompt(count);
+  }
+
+  void refuse_repetition(const char* name, const PairJson& messages) const {
+    if (!messages.empty() && messages.front() == prompt_.back())
+      refuse(fmt::format("\"{}\" begins with the last message of \"prompt\", and not with all of it", name),
+             kPromptOnce);
   }
 
   bool begins_with_prompt(const PairJson& messages) const {
@@ -122,7 +138,7 @@ class PreferenceRecordReader {
 
   PairJson side(const PairJson& completion) const {
     PairJson record = {{"prompt", prompt_}, {"completion", completion}};
-    for (const char* beside : {"tools", "chat_template_kwargs"})
+    for (const char* beside : {"tools", "documents", "chat_template_kwargs"})
       if (has_value(record_, beside)) record[beside] = record_[beside];
     return record;
   }

@@ -81,16 +81,25 @@ std::set<std::string> matrices_in(const SafetensorsFile& file) {
   return matrices;
 }
 
-// PEFT's lists have the meaning that lora.targets has. What says it in another way is told by the weights.
+// PEFT's lists have the meaning that lora.targets has, but one for many families may name what this model lacks: what
+// no matrix of the weights is meant by is left out. What says it in another way is told by the weights.
 std::string targets_in(const Json& json, const std::set<std::string>& matrices) {
   const auto says = [&](const char* key) { return json.contains(key) && !says_nothing(json[key]); };
   const bool is_list = json.contains("target_modules") && json["target_modules"].is_array() &&
                        !says("layers_to_transform") && !says("exclude_modules");
   if (!is_list) return fmt::format("{}", fmt::join(matrices, ","));
-  std::string targets;
-  for (const Json& one : json["target_modules"])
-    if (one.is_string()) targets += (targets.empty() ? "" : ",") + one.get<std::string>();
-  return targets;
+  std::vector<std::string> targets;
+  for (const Json& one : json["target_modules"]) {
+    if (!one.is_string()) continue;
+    const auto pattern = one.get<std::string>();
+    if (std::ranges::any_of(matrices, [&](const std::string& name) { return matches_target(pattern, name); }))
+      targets.push_back(pattern);
+  }
+  if (targets.empty())
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("target_modules = {} names no matrix of the weights", json["target_modules"].dump()),
+                kPeftConfigName, fmt::format("Check that it and {} belong together.", kPeftWeightsName));
+  return fmt::format("{}", fmt::join(targets, ","));
 }
 
 // The same of a model's, for PEFT: without what only lora.targets has.

@@ -8,8 +8,8 @@ namespace causeway::optimizer {
 Optimizer adamw_optimizer() {
   Optimizer optimizer;
   optimizer.name = "adamw";
-  optimizer.keys = {OptimizerKey::below_one("beta1", 0.9, "decay of the first moment"),
-                    OptimizerKey::below_one("beta2", 0.95, "decay of the second moment"),
+  optimizer.keys = {OptimizerKey::below_one("beta1", 0.9, kBeta1Meaning),
+                    OptimizerKey::below_one("beta2", 0.95, kBeta2Meaning),
                     OptimizerKey::above_zero("epsilon", 1e-8, "added to the root of the second moment")};
   for (OptimizerKey& key : moment_keys()) optimizer.keys.push_back(std::move(key));
   optimizer.state = [](const OptimizerConfig& config) {

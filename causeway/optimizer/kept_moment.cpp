@@ -72,6 +72,18 @@ std::vector<OptimizerKey> moment_keys() {
       OptimizerKey::one_of(kMomentRounding, {"nearest", "stochastic"}, "how averages in bf16 or 8 bits are rounded")};
 }
 
+std::string moment_key_without_effect(const OptimizerConfig& config) {
+  const auto moments = config.own.find(kMoments);
+  if (moments == config.own.end()) return "";
+  const auto& form = std::get<std::string>(moments->second);
+  for (const OptimizerKey& key : moment_keys()) {
+    const bool acts = key.name == kMoments || form == "8bit" || (key.name == kMomentRounding && form == "bf16");
+    const auto given = config.own.find(key.name);
+    if (!acts && given != config.own.end() && given->second != key.default_value) return key.name;
+  }
+  return "";
+}
+
 int64_t moment_block(const Parameter& parameter, const OptimizerConfig& config) {
   const Shape& shape = parameter.tensor.shape();
   if (shape.size() < 2) return 0;

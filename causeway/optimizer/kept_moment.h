@@ -32,6 +32,9 @@ enum class Average : uint8_t { kOfValues, kOfSquares };
 // optimizer.moments, optimizer.moment_block and optimizer.moment_rounding: for the keys of an optimizer.
 std::vector<OptimizerKey> moment_keys();
 
+// Which of these keys is not its default and has no effect, because the averages are not kept in that form; "": none.
+std::string moment_key_without_effect(const OptimizerConfig& config);
+
 // What is kept of each parameter for the average of that name; of all parameters as many.
 std::vector<OptimizerState> moment_states(const std::string& name, const OptimizerConfig& config);
 

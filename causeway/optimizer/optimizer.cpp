@@ -189,11 +189,17 @@ void Optimizer::update_each(const std::vector<ParameterUpdate>& parameters, cons
   for (size_t i = 0; i < updates.size(); ++i) take_trained(i, update(updates[i], config));
 }
 
+double Optimizer::rate_factor_of(const Parameter& parameter, const OptimizerConfig& config) const {
+  const ParameterGroup* group = group_of(config.groups, parameter.name);
+  const bool has_own_rate = group != nullptr && group->learning_rate;
+  return config.rate_factor(parameter.name) * (rate_factor && !has_own_rate ? rate_factor(parameter, config) : 1);
+}
+
 std::vector<OptimizerState> Optimizer::state_of(const Parameter& parameter, const OptimizerConfig& config) const {
   std::vector<OptimizerState> kept;
   for (const OptimizerState& one : state(config))
     if (!one.kept_for || one.kept_for(parameter)) kept.push_back(one);
-  if (config.average_decay > 0) kept.push_back({"trained"});
+  if (config.average_decay > 0) kept.push_back({.name = "trained", .begins_as_parameter = true});
   return kept;
 }
 

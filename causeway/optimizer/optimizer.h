@@ -48,6 +48,9 @@ struct OptimizerState {
   // They divide its sizes; a dimension that is whole is not cut over a mesh. Empty: for each element one.
   std::function<std::vector<int64_t>(const Parameter&)> block = {};
   std::string block_key = {};  // the optimizer's key that says their size, if there is one
+  // It begins at the parameter's own values, which update() takes in its place at step 1. Where that step is left out
+  // because it is not finite, it is set to them, so that later steps find it as they expect. Of the parameter's shape.
+  bool begins_as_parameter = false;
 
   Shape shape(const Parameter& parameter) const;
   Sharding sharding(const Parameter& parameter) const;
@@ -77,7 +80,7 @@ struct Optimizer {
   // What is kept of every parameter that it is kept for.
   std::function<std::vector<OptimizerState>(const OptimizerConfig&)> state;
   // New values of a parameter and its state as tensor expressions, traced into the training step. A step that is not
-  // finite takes none of them.
+  // finite takes none of them (but see OptimizerState::begins_as_parameter).
   std::function<UpdatedParameter(const ParameterUpdate&, const OptimizerConfig&)> update;
   // Where gradients are taken, of the parameter's shape, as an expression of the parameter, its state and the step (the
   // gradient and the rate are undefined); empty: at the parameter. The parameter itself is what is evaluated and saved.
@@ -87,7 +90,7 @@ struct Optimizer {
   // values, as soon as they are traced. Empty: one after the other.
   using Take = std::function<void(size_t place, const UpdatedParameter& updated)>;
   std::function<void(const std::vector<ParameterUpdate>&, const OptimizerConfig&, const Take& take)> update_all = {};
-  // What a parameter's rate is to the recipe's; empty: 1.
+  // What a parameter's rate is to the recipe's where no group says one; empty: 1.
   std::function<double(const Parameter&, const OptimizerConfig&)> rate_factor = {};
   // Weight decay shrinks the parameter, and is not added to the gradient.
   bool decouples_decay = true;
@@ -99,6 +102,8 @@ struct Optimizer {
   // With OptimizerConfig::average_decay the parameter is the average, and what is trained is kept beside the rest: a
   // step takes min(decay, step / (step + 9)) of the average before it.
 
+  // What a parameter's rate is to the recipe's. A group's learning_rate is the rate itself, and rate_factor not for it.
+  double rate_factor_of(const Parameter& parameter, const OptimizerConfig& config) const;
   // What is kept of a parameter.
   std::vector<OptimizerState> state_of(const Parameter& parameter, const OptimizerConfig& config) const;
   // The bytes of that on this rank.

@@ -63,7 +63,8 @@ const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, std::s
   return found == groups.end() ? nullptr : &*found;
 }
 
-void require_members(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names) {
+void require_members(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names,
+                     std::string_view what) {
   for (const ParameterGroup& group : groups) {
     if (std::ranges::any_of(names, [&](const std::string& name) { return group_of(groups, name) == &group; })) continue;
     const auto met = std::ranges::find_if(names, [&](const std::string& name) { return matches(group.pattern, name); });
@@ -72,8 +73,7 @@ void require_members(const std::vector<ParameterGroup>& groups, const std::vecto
                   fmt::format("all that '{}' matches is in groups before it ({} in that of '{}')", group.pattern, *met,
                               group_of(groups, *met)->pattern),
                   "optimizer.groups", "A parameter is in the first group that matches it: put the narrower one first.");
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' matches no parameter of the model", group.pattern),
-                "optimizer.groups",
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' matches no {}", group.pattern, what), "optimizer.groups",
                 fmt::format("The nearest names are {}; * stands for any characters.",
                             fmt::join(nearest(group.pattern, names), ", ")));
   }

@@ -25,7 +25,8 @@ bool matches(std::string_view pattern, std::string_view name);
 const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, std::string_view name);
 
 // Throws Error(kInvalidArgument) with the nearest names where a group has none of the names: its pattern matches none,
-// or groups before it have them all.
-void require_members(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names);
+// or groups before it have them all. `what`: what the names are of, for the message.
+void require_members(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names,
+                     std::string_view what = "parameter of the model");
 
 }  // namespace causeway::optimizer

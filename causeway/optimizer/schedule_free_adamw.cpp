@@ -54,7 +54,7 @@ Optimizer schedule_free_adamw_optimizer() {
   };
   optimizer.keys = {
       OptimizerKey::below_one("interpolation", 0.9, "of the averaged weights in those at which gradients are taken"),
-      OptimizerKey::below_one("beta2", 0.95, "decay of the second moment"),
+      OptimizerKey::below_one("beta2", 0.95, kBeta2Meaning),
       OptimizerKey::above_zero("epsilon", 1e-8, "added to the root of the second moment"),
       {"average_step_power", 0.0, "later steps weigh so much more in the average: step to this power", not_negative},
       {"average_rate_power", 2.0, "and the largest learning rate so far to this power", not_negative}};
@@ -63,12 +63,12 @@ Optimizer schedule_free_adamw_optimizer() {
     const auto one_number = [](const Parameter& parameter) {
       return std::vector<int64_t>(parameter.tensor.shape().size(), OptimizerState::kWholeDim);
     };
-    std::vector<OptimizerState> kept = {
-        {"base"}, {"largest_rate", DType::kF32, {}, one_number}, {"sum_of_weights", DType::kF32, {}, one_number}};
+    std::vector<OptimizerState> kept = {{.name = "base", .begins_as_parameter = true},
+                                        {"largest_rate", DType::kF32, {}, one_number},
+                                        {"sum_of_weights", DType::kF32, {}, one_number}};
     for (OptimizerState& one : moment_states("moment2", config)) kept.push_back(std::move(one));
     return kept;
   };
-  optimizer.decouples_decay = false;
   optimizer.decouples_decay = false;  // it is part of the direction, at the point of gradients
   optimizer.gradient_point = gradient_point_of;
   optimizer.update = schedule_free_update;

@@ -16,6 +16,7 @@
 #include "causeway/plan/program_work.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/recipe/parameter_groups.h"
 #include "causeway/train/step/stage_schedule.h"
 #include "causeway/train/step/training_step.h"
 
@@ -56,8 +57,7 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
   options.rank = static_cast<int>(stage * mesh.stage_axis()->stride);
   const auto context = std::make_shared<Context>(device, options);
   const ContextScope scope(context);
-  const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, part, train::new_weights(recipe));
+  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, part, train::new_weights(recipe));
   const TrainingStep step(*model, recipe, place);
   TracedStage traced;
   traced.memory.exact = true;
@@ -81,8 +81,8 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
 
 void add(FlopCount& sum, const FlopCount& more, double times) {
   const FlopCount scaled = more.scaled(times);
-  for (double FlopCount::* member :
-       {&FlopCount::forward, &FlopCount::backward, &FlopCount::attended_pairs, &FlopCount::attention_pairs})
+  for (double FlopCount::* member : {&FlopCount::forward, &FlopCount::backward, &FlopCount::attended_pairs,
+                                     &FlopCount::attention_pairs, &FlopCount::optimizer})
     sum.*member += scaled.*member;
   for (const auto& [operand, flops] : scaled.by_operand) sum.by_operand[operand] += flops;
   sum.at_most = sum.at_most || more.at_most;
@@ -328,6 +328,8 @@ std::vector<std::pair<int64_t, double>> continued(double size, int64_t small, in
 
 TracedStage estimate_stage(const Recipe& recipe, const Machine& machine, int64_t stage, bool whole) {
   const int64_t stages = recipe.mesh.pp, chunks = recipe.train.pipeline_chunks;
+  if (layers_differ(recipe))
+    return ContinuedStage(recipe, machine, stage, train::part_of_stage(recipe, stage)).estimate(whole);
   TracedStage sum;
   sum.memory.exact = true;
   const double of_piece = static_cast<double>(layers_of(recipe, stage)) / static_cast<double>(chunks);
@@ -346,7 +348,7 @@ TracedStage estimate_stage(const Recipe& recipe, const Machine& machine, int64_t
 
 StageLook look_at_stages(const Recipe& recipe, const Machine& machine) {
   const int64_t stages = recipe.mesh.pp, chunks = recipe.train.pipeline_chunks;
-  if (stages == 1) return {};
+  if (stages == 1 || layers_differ(recipe)) return {};
   const double layers = static_cast<double>(layers_of(recipe, 0)) / static_cast<double>(chunks);
   // Micro-batches of an interleaved schedule come in groups of as many as there are stages, all of which it has.
   const int64_t group = chunks > 1 ? stages : 1;
@@ -383,9 +385,14 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
   plan.bubble = train::pipeline_bubble(recipe);
   const int64_t stages = recipe.mesh.pp;
   // Stages with as many layers are alike, but for the first, which has the embedding, and the last, which has the
-  // output layer. Of those that are alike the first one keeps the most micro-batches.
-  const auto end_of = [&](int64_t stage) { return stage == stages - 1 ? 2 : stage == 0 && exact_memory ? 1 : 0; };
-  std::map<std::pair<int, int64_t>, std::vector<int64_t>> alike;
+  // output layer. Of those that are alike the first one keeps the most micro-batches. Where groups of parameters tell
+  // layers apart, none are alike.
+  const bool are_alike = !train::groups_tell_layers_apart(recipe);
+  const auto end_of = [&](int64_t stage) -> int64_t {
+    if (!are_alike) return stage;
+    return stage == stages - 1 ? 2 : stage == 0 && exact_memory ? 1 : 0;
+  };
+  std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> alike;
   for (int64_t stage = 0; stage < stages; ++stage) alike[{end_of(stage), layers_of(recipe, stage)}].push_back(stage);
   std::vector<int64_t> first_of_alike;
   for (const auto& [kind, those] : alike) first_of_alike.push_back(those.front());

@@ -19,7 +19,7 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
 
 // What the recipe's first stage needs and takes, about: continued from one and two layers, two stages and three, and
 // two micro-batches and three (an interleaved schedule's come in groups). Of a recipe without stages or
-// with fewer micro-batches: nothing.
+// with fewer micro-batches, and where layers_differ(): nothing.
 struct StageLook {
   double bytes = 0;    // of a rank
   double seconds = 0;  // of a step

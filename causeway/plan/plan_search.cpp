@@ -16,6 +16,7 @@
 #include "causeway/device/open_device.h"
 #include "causeway/plan/pipeline_plan.h"
 #include "causeway/program/context.h"
+#include "causeway/train/recipe/parameter_groups.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/training_step.h"
 
@@ -62,9 +63,9 @@ std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Mach
 }
 
 // Of the first rank of the mesh: weights and what the optimizer keeps. What does not fit by these alone need not be
-// traced. Without stages each layer has what the second has.
+// traced. Without stages each layer has what the second has, unless groups tell layers apart.
 int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSizes& sizes) {
-  if (sizes.pp == 1 && recipe.model.layers > 2) {
+  if (sizes.pp == 1 && recipe.model.layers > 2 && !train::groups_tell_layers_apart(recipe)) {
     const int64_t layers = std::exchange(recipe.model.layers, 1);
     const int64_t one = state_bytes(recipe, machine, sizes);
     recipe.model.layers = 2;

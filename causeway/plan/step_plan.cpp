@@ -15,6 +15,7 @@
 #include "causeway/plan/program_work.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/recipe/parameter_groups.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/training_step.h"
 
@@ -26,7 +27,7 @@ constexpr int64_t kFewLayers = 3;
 // A step of the recipe with that many layers.
 struct TracedStep {
   std::vector<ProgramWork> programs;  // of a micro-batch, and of what follows the last where gradients are added up
-  FlopCount flops;                    // of a micro-batch, of all ranks
+  FlopCount flops;                    // of a micro-batch, the optimizer's of a step; of all ranks
   int64_t weights = 0, optimizer = 0, gradients = 0, batch = 0;  // bytes of a rank
   int64_t parameters = 0;
 
@@ -52,14 +53,16 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
   traced.optimizer = step.state_bytes();
   traced.gradients = step.gradient_sum_bytes();
   traced.parameters = parameter_count(recipe.model);
-  for (const Graph& graph : step.trace()) {
-    if (traced.programs.empty()) traced.flops = count_flops(graph);
+  const std::vector<Graph> graphs = step.trace();
+  traced.flops = count_flops(graphs.front());
+  if (graphs.size() > 1) traced.flops.optimizer = count_flops(graphs.back()).optimizer;
+  for (const Graph& graph : graphs) {
     traced.programs.push_back(work_of_program(context->run_passes(graph, pipeline_options(recipe)), device->target(),
                                               mesh, machine.devices_per_node, recipe.train.mesh_independent));
   }
   const ProgramMemory& first = traced.programs.front().memory;
   traced.batch = first.input_bytes + first.task_counter_bytes + traced.programs.back().memory.output_bytes -
-                 traced.weights - (traced.gradients > 0 ? traced.gradients : traced.optimizer);
+                 traced.weights - step.bytes_of_state_in_main();
   return traced;
 }
 
@@ -69,8 +72,8 @@ class Continuation {
   Continuation(const Recipe& recipe, const Machine& machine)
       : machine_(machine), micro_batches_(static_cast<double>(recipe.micro_batches())), devices_(recipe.mesh.ranks()) {
     // Those of which more is computed again than of others do not continue.
-    const int64_t layers = recipe.model.layers,
-                  few = recipe.train.recompute_layers > 0 ? layers : std::min(layers, kFewLayers);
+    const bool all = recipe.train.recompute_layers > 0 || layers_differ(recipe);
+    const int64_t layers = recipe.model.layers, few = all ? layers : std::min(layers, kFewLayers);
     few_ = trace_step(recipe, machine, few);
     if (layers > few) more_ = trace_step(recipe, machine, few + 1);
     further_layers_ = layers - few;
@@ -102,7 +105,9 @@ class Continuation {
          {&FlopCount::forward, &FlopCount::backward, &FlopCount::attended_pairs, &FlopCount::attention_pairs})
       count.*member = real([&](const TracedStep& step) { return step.flops.*member; });
     count.share_out(by_operand());
-    return count.scaled(micro_batches_);
+    count = count.scaled(micro_batches_);
+    count.optimizer = real([](const TracedStep& step) { return step.flops.optimizer; });
+    return count;
   }
 
   std::vector<CollectiveTotal> collectives() const {
@@ -165,6 +170,12 @@ class Continuation {
 };
 
 }  // namespace
+
+bool layers_differ(const Recipe& recipe) {
+  const bool exchanges =
+      static_cast<bool>(find_optimizer(recipe.optimizer.name).update_all) && recipe.mesh.ranks() > recipe.mesh.pp;
+  return exchanges || train::groups_tell_layers_apart(recipe);
+}
 
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
 

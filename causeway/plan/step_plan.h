@@ -53,9 +53,13 @@ struct StepPlan {
 // What a rank does in a step of the recipe, which has no stages, traced for the machine's target.
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine);
 
-// Layers beyond a few are not traced: each takes what the last traced one does. With `exact_memory` all are, for memory
-// alone; of long pipelines see pipeline_plan.h. Throws Error(kUnsupported) where the hardware has no peak for the
-// GEMMs' type, and as tracing does.
+// Whether a further layer may take something else than the one before it: the optimizer exchanges layers between ranks
+// and updates several together (Muon), or groups of parameters tell layers apart. Then all layers are traced.
+bool layers_differ(const Recipe& recipe);
+
+// Layers beyond a few are not traced, unless layers_differ(): each takes what the last traced one does. With
+// `exact_memory` all are, for memory alone; of long pipelines see pipeline_plan.h. Throws Error(kUnsupported) where the
+// hardware has no peak for the GEMMs' type, and as tracing does.
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory);
 
 // Dollars for 1e9 tokens at this price of a device's hour.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <optional>
 
+#include "causeway/base/error.h"
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/program/context.h"
@@ -79,9 +81,17 @@ EvaluationResult Evaluator::run() {
     EvaluationResult::OfSource& of_source = result.sources.back();
     sum += of_source.loss;
     result.targets += of_source.targets;
-    if (of_source.targets > 0) of_source.loss /= static_cast<double>(of_source.targets);
+    of_source.loss /= static_cast<double>(of_source.targets);
+    if (of_source.targets == 0) result.sources.pop_back();
   }
-  result.loss = result.targets > 0 ? sum / static_cast<double>(result.targets) : 0;
+  // A loss of 0 would be the best that there is.
+  if (result.targets == 0)
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("none of the {} validation sequences has a target",
+                            std::accumulate(sequences.begin(), sequences.end(), uint64_t{0})),
+                dataset_.path().string(),
+                "Raise evaluation.sequences, or set data.packing=documents, which leaves out what has no target.");
+  result.loss = sum / static_cast<double>(result.targets);
   return result;
 }
 

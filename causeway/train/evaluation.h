@@ -17,7 +17,7 @@ namespace causeway::train {
 struct EvaluationResult {
   double loss = 0;      // nats per target
   int64_t targets = 0;  // that the loss was taken over
-  // The same for each source of the data, in their order.
+  // The same for each source of the data of which a target was read, in their order.
   struct OfSource {
     std::string path;
     double loss = 0;
@@ -42,7 +42,8 @@ class Evaluator {
 
   // The mean over the first windows of each source, in order, evaluation.sequences of them together: the same windows
   // every time. Where documents are packed and the data says what of them is trained on, windows are samples of whole
-  // documents. Throws what reading the data throws. Over a mesh every rank calls it, and gets the same.
+  // documents. Throws Error(kInvalidArgument) where none of the windows has a target, and what reading the
+  // data throws. Over a mesh every rank calls it, and gets the same.
   EvaluationResult run();
 
  private:

@@ -9,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/log.h"
+#include "causeway/model/peft_adapter.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/shared_run_directory.h"
 #include "causeway/train/initial_weights.h"
@@ -34,16 +35,71 @@ void require_base(const Recipe& recipe) {
                 "Name its directory with model.from.");
 }
 
+// That the run began with, as its newest checkpoint that can be read says; empty where none does.
+std::string reference_weights_of_run(const Ranks& ranks, const std::vector<CheckpointEntry>& candidates) {
+  std::string weights;
+  ranks.on_first([&] {
+    for (const CheckpointEntry& entry : candidates) {
+      try {
+        weights = checkpoint_reference(CheckpointReader(entry.directory));
+        return;
+      } catch (const Error&) {
+        // Resuming says what is damaged.
+      }
+    }
+  });
+  return ranks.of_first(weights);
+}
+
+// A gradient that nothing of the first piece asks for is not received, and the stage that sends it would wait for ever.
+// Pieces behind it always receive theirs: they pass one on.
+void require_trained_first_piece(const LanguageModel& model) {
+  const ModelPart& part = model.part();
+  if (part.is_whole() || !part.holds_embedding()) return;
+  if (std::ranges::any_of(model.parameters(), [](const Parameter& one) { return one.is_trained && one.piece == 0; }))
+    return;
+  throw Error(
+      ErrorKind::kUnsupported,
+      fmt::format("nothing is trained of what the first stage begins with, the embedding and the layers before layer "
+                  "{}: such a pipeline is not implemented",
+                  part.first_layer(1)),
+      "mesh.pp", "Set mesh.pp to 1, or train something of the first layers.");
+}
+
 // A run that goes on needs it where the file of its reference is not there any more.
 void require_reference_model(const Recipe& recipe) {
   std::error_code code;
-  if (std::filesystem::is_directory(recipe.model_from, code)) return;
+  if (std::filesystem::is_directory(recipe.model_from, code)) {
+    const std::filesystem::path adapters = std::filesystem::path(recipe.adapter_from) / kPeftWeightsName;
+    if (recipe.adapter_from.empty() || std::filesystem::is_regular_file(adapters, code)) return;
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("preference.loss={} compares the model with the one that the run begins with, and there is "
+                            "no {}",
+                            name_of(recipe.preference.loss), adapters.string()),
+                "lora.from", "Put the adapters back where they were.");
+  }
   throw Error(ErrorKind::kInvalidArgument,
               fmt::format("preference.loss={} compares the model with the one that the run begins with, and {}",
                           name_of(recipe.preference.loss),
                           recipe.model_from.empty() ? "none is named"
                                                     : fmt::format("there is no directory {}", recipe.model_from)),
               "model.from", "Name the directory of the model to begin with, which was trained on such completions.");
+}
+
+// `began_with`: the identity of the weights that a run which goes on began with; empty: the run is new, or it is not
+// known.
+void require_reference_weights(const Recipe& recipe, const std::string& began_with, const std::string& found) {
+  if (began_with.empty() || began_with == found) return;
+  const bool has_adapters = !recipe.adapter_from.empty();
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      fmt::format("preference.loss={} compares the model with the weights that the run began with ({}), and {}{} "
+                  "{} others ({})",
+                  name_of(recipe.preference.loss), began_with, recipe.model_from,
+                  has_adapters ? " with " + recipe.adapter_from : "", has_adapters ? "are" : "holds", found),
+      has_adapters ? "model.from, lora.from" : "model.from",
+      fmt::format("Name the weights that the run began with, or put {} back, which the run directory held.",
+                  kReferenceFile));
 }
 
 uint64_t count_documents(const TokenDataset& dataset) {
@@ -97,7 +153,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainOptions& options, Star
   require_shared_run_directory(ranks_, directory);
   const std::vector<CheckpointEntry> candidates = resume_candidates_of_first(ranks_, directory, options.resume);
   start.end_of("data");
-  make_model(!candidates.empty());
+  make_model(candidates);
   start.end_of("weights");
   ranks_.enter(0, "resume");
   resumed_ = resume_run(candidates, *parts_);
@@ -147,15 +203,26 @@ void TrainingRun::own_directory() {
   lock_.emplace(directory);
 }
 
-// A run that goes on (`resumes`) has the weights of its checkpoint, in which those of adapters alone are.
-void TrainingRun::make_model(bool resumes) {
-  std::optional<ReferenceIdentity> identity;
-  if (recipe_.preference.has_reference()) {
-    ranks_.together([&] { identity = reference_identity(recipe_, *data_); });
-    reference_ = read_reference(ranks_, recipe_, *identity, *data_);
+// A run that goes on has the weights of its checkpoint, in which those of adapters alone are. Its reference is of the
+// weights that it began with, whatever model.from holds now.
+void TrainingRun::make_model(const std::vector<CheckpointEntry>& candidates) {
+  const bool resumes = !candidates.empty(), has_reference = recipe_.preference.has_reference();
+  std::string of_recipe_and_data, began_with;
+  if (has_reference) {
+    ranks_.together([&] {
+      of_recipe_and_data = identity_of_recipe_and_data(recipe_, *data_);
+      if (!resumes) began_with = identity_of_weights(recipe_);
+    });
+    if (resumes) began_with = reference_weights_of_run(ranks_, candidates);
+    reference_ = read_reference(ranks_, recipe_, of_recipe_and_data, began_with, *data_);
   }
-  const bool computes_reference = identity && !reference_;
-  if (computes_reference) ranks_.together([&] { require_reference_model(recipe_); });
+  const bool computes_reference = has_reference && !reference_;
+  if (computes_reference) {
+    ranks_.together([&] {
+      require_reference_model(recipe_);
+      require_reference_weights(recipe_, began_with, identity_of_weights(recipe_));
+    });
+  }
   const bool begins_with_weights = !recipe_.model_from.empty() && !resumes;
   ranks_.together([&] {
     require_memory_for_weights(Context::current()->device(), recipe_);
@@ -163,6 +230,7 @@ void TrainingRun::make_model(bool resumes) {
     if (!begins_with_weights && !resumes && !computes_reference) seed = static_cast<uint64_t>(recipe_.train.seed);
     model_ = LanguageModel::create(recipe_.model, own_part(recipe_), new_weights(recipe_, seed));
     require_targets(*model_);
+    require_trained_first_piece(*model_);
   });
   if (begins_with_weights)
     ranks_.together([&] { tokenizer_note_ = compare_with_tokenizer_of_model(recipe_, data_->dataset); });
@@ -171,23 +239,25 @@ void TrainingRun::make_model(bool resumes) {
     base = load_initial_weights(ranks_, recipe_, *model_);
   if (recipe_.adapter.is_used() && (!resumes || computes_reference))
     load_initial_adapters(ranks_, recipe_, base, *model_);
-  if (computes_reference) compute_reference(*identity);
+  if (computes_reference) compute_reference(of_recipe_and_data);
   const bool has_validation = reference_ && reference_->validation;
   ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });
   parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_,
-                          has_validation ? &*reference_->validation : nullptr, base});
+                          has_validation ? &*reference_->validation : nullptr, base,
+                          reference_ ? reference_->weights : ""});
 }
 
 // By the weights that the run begins with, or began with: a run that goes on reads its own afterwards.
-void TrainingRun::compute_reference(const ReferenceIdentity& identity) {
+void TrainingRun::compute_reference(const std::string& of_recipe_and_data) {
   ranks_.enter(0, "reference");
   if (speaks_)
     notice("reference: log-probabilities of {} completions by the weights of {}\n",
            data_->order.samples_per_epoch() + (data_->validation ? count_documents(*data_->validation) : 0),
            recipe_.model_from);
   reference_.emplace(train::compute_reference(*model_, recipe_, *data_));
+  ranks_.together([&] { reference_->weights = identity_of_weights(recipe_); });
   Context::current()->release_memory();
-  ranks_.on_first([&] { write_reference(recipe_, identity, *reference_); });
+  ranks_.on_first([&] { write_reference(recipe_, of_recipe_and_data, *reference_); });
 }
 
 void TrainingRun::compile() {

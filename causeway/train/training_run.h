@@ -61,8 +61,8 @@ class TrainingRun {
   void open_data();
   void load_tokenizer();
   void own_directory();
-  void make_model(bool resumes);
-  void compute_reference(const ReferenceIdentity& identity);
+  void make_model(const std::vector<CheckpointEntry>& candidates);
+  void compute_reference(const std::string& of_recipe_and_data);
 
   const Ranks ranks_;
   Recipe recipe_;

@@ -252,5 +252,105 @@ TEST_F(ChatDataset, TheDateIsRecordedWhereATemplateAsksForIt) {
   EXPECT_EQ(TokenDataset::open(directory_ / "out").targets()->date, "");
 }
 
+// Of the tokenizer's templates the default one, and beside it the one for tools.
+TEST_F(ChatDataset, WhichTemplatesAreTaken) {
+  const auto taken = [&](const std::string& wanted = {}) {
+    std::string names;
+    for (const formats::ChatTemplateFile& file : find_chat_templates((directory_ / "hf").string(), wanted))
+      names += file.name + "=" + file.text + ";";
+    return names;
+  };
+  std::filesystem::create_directories(directory_ / "hf");
+  EXPECT_EQ(taken(), "");
+  EXPECT_EQ(caught([&] { taken("rag"); }).kind(), ErrorKind::kNotFound);
+  directory_.write("hf/tokenizer_config.json",
+                   R"({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "rag", "template": "r"},
+                                         {"name": "default", "template": "d"}]})");
+  EXPECT_EQ(taken(), "default=d;tool_use=t;");
+  EXPECT_EQ(taken("rag"), "rag=r;");
+  EXPECT_EQ(taken(directory_.write("own.jinja", "o").string()), "default=o;");
+  const Error unknown = caught([&] { taken("other"); });
+  EXPECT_TRUE(contains(unknown.message(), "no chat template \"other\"")) << unknown.message();
+  EXPECT_TRUE(contains(unknown.hint(), "tool_use, rag, default")) << unknown.hint();
+  directory_.write("hf/tokenizer_config.json",
+                   R"({"chat_template": [{"name": "a", "template": "t"}, {"name": "b", "template": "d"}]})");
+  EXPECT_TRUE(contains(caught([&] { taken(); }).message(), "none of the tokenizer's chat templates is the default"));
+}
+
+ChatSample sample_of(const std::string& chat_template, const std::string& record) {
+  ChatOptions options;
+  options.templates = {{"default", chat_template, "own.jinja"}};
+  const ByteTokenizer tokenizer;
+  return ChatEncoder(options, tokenizer, {}).encode(nlohmann::ordered_json::parse(record), "here");
+}
+
+std::string trained_text(const ChatSample& sample) {
+  std::string text;
+  for (size_t i = 0; i < sample.ids.size(); ++i)
+    if (sample.targets[i] != 0) text += static_cast<char>(sample.ids[i]);
+  return text;
+}
+
+// Whether a template reads parts is what it does with them, not which words stand in it.
+TEST_F(ChatDataset, PartsAreNeverShownAsAList) {
+  const std::string record =
+      R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "q"}]},
+                       {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})";
+  // It reads the type of something else.
+  EXPECT_EQ(
+      trained_text(sample_of(
+          "{% for m in messages %}{% set own = {'type': 'x'} %}{% if own.type == 'text' %}!{% endif %}<{{ m.role }}>"
+          "{{ m.content }};{% endfor %}",
+          record)),
+      "ab;");
+  // Parts of the user alone.
+  EXPECT_EQ(trained_text(sample_of("{% for m in messages %}<{{ m.role }}>{% if m.role == 'user' and m.content is not "
+                                   "string %}{% for part in m.content %}{{ part.text }}{% endfor %}{% else %}"
+                                   "{{ m.content }}{% endif %};{% endfor %}",
+                                   record)),
+            "ab;");
+  EXPECT_EQ(trained_text(sample_of("{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{{ part['text'] }}."
+                                   "{% endfor %};{% endfor %}",
+                                   record)),
+            "a.b.;");
+}
+
+TEST_F(ChatDataset, ContentThatTheTemplateLeavesOutIsAnError) {
+  const std::string parts_only =
+      "{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}"
+      "{% endif %}{% endfor %}</s>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+  const auto record = [](const std::string& answer) {
+    return R"({"messages": [{"role": "user", "content": "q"}, )" + answer + "]}";
+  };
+  const Error error = caught([&] { sample_of(parts_only, record(R"({"role": "assistant", "content": "a"})")); });
+  EXPECT_EQ(error.message(), "the chat template writes nothing of the content of message 2, which is to be trained on");
+  EXPECT_EQ(error.where(), "here (own.jinja)");
+  EXPECT_TRUE(contains(error.hint(), "in parts only"));
+  EXPECT_EQ(trained_text(
+                sample_of(parts_only, record(R"({"role": "assistant", "content": [{"type": "text", "text": "a"}]})"))),
+            "a</s>");
+  EXPECT_EQ(trained_text(sample_of(parts_only, record(R"({"role": "assistant", "content": ""})"))), "</s>");
+}
+
+TEST_F(ChatDataset, DocumentsReachTheTemplate) {
+  EXPECT_EQ(sample_of("{% for d in documents %}[{{ d.text }}]{% endfor %}{% for m in messages %}<{{ m.role }}>"
+                      "{{ m.content }};{% endfor %}",
+                      R"({"messages": [{"role": "assistant", "content": "a"}], "documents": [{"text": "d"}]})")
+                .text,
+            "[d]<assistant>a;");
+}
+
+TEST_F(ChatDataset, AnswersWithoutAnEndAreCounted) {
+  const std::string record =
+      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})";
+  const auto without_end = [&](const std::string& end) {
+    return sample_of("{% for m in messages %}<{{ m.role }}>{{ m.content }}" + end + "{% endfor %}", record)
+        .counts.without_end;
+  };
+  EXPECT_EQ(without_end("</s>"), 0u);
+  EXPECT_EQ(without_end(""), 1u);
+  EXPECT_EQ(without_end("{{ '\\n' }}"), 1u) << "a line's end ends no answer";
+}
+
 }  // namespace
 }  // namespace causeway::data

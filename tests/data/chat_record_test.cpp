@@ -29,6 +29,13 @@ TEST(ChatRecord, EachFormBecomesMessages) {
       read(R"({"system": "s", "conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]})");
   EXPECT_EQ(roles_of(sharegpt), roles_of(messages));
   EXPECT_EQ(sharegpt.is_trained, messages.is_trained);
+  const ChatRecord beside =
+      read(R"({"system": "s", "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})");
+  EXPECT_EQ(roles_of(beside), roles_of(messages));
+  EXPECT_EQ(beside.is_trained, messages.is_trained);
+  EXPECT_EQ(roles_of(read(R"({"system": "s", "prompt": [{"role": "user", "content": "q"}],
+                              "completion": [{"role": "assistant", "content": "a"}]})")),
+            roles_of(messages));
   const ChatRecord by_role =
       read(R"({"conversations": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})");
   EXPECT_EQ(roles_of(by_role), (Roles{"user:\"q\"", "assistant:\"a\""}));
@@ -60,6 +67,10 @@ TEST(ChatRecord, ToolsAndVariablesStandBeside) {
           "chat_template_kwargs": {"enable_thinking": false}})");
   EXPECT_EQ(record.input.tools.dump(), R"([{"z":1,"a":2}])");
   EXPECT_EQ(record.input.variables.dump(), R"({"enable_thinking":false})");
+  EXPECT_TRUE(record.input.documents.is_null());
+  EXPECT_EQ(
+      read(R"({"messages": [{"role": "user", "content": "q"}], "documents": [{"text": "d"}]})").input.documents.dump(),
+      R"([{"text":"d"}])");
   EXPECT_EQ(read(R"({"messages": [{"role": "user", "content": "q"}], "tools": "[{\"z\":1}]"})").input.tools.dump(),
             R"([{"z":1}])");
   EXPECT_TRUE(read(R"({"messages": [{"role": "user", "content": "q"}], "tools": []})").input.tools.is_null());
@@ -86,6 +97,17 @@ TEST(ChatRecord, WhatIsNoneIsNamed) {
                 "message 1 of \"messages\" has the weight 0.5"},
            Case{R"({"messages": [{"role": "user", "content": "x", "weight": 1}]})", ErrorKind::kUnsupported,
                 "message 1 of \"messages\" is the user's and has the weight 1"},
+           Case{R"({"prompt": [{"role": "assistant", "content": "x", "weight": 1}],
+                    "completion": [{"role": "assistant", "content": "y"}]})",
+                ErrorKind::kUnsupported, "message 1 of \"prompt\" has the weight 1"},
+           Case{R"({"system": "s", "messages": [{"role": "system", "content": "x"}]})", ErrorKind::kInvalidArgument,
+                "message 1 of \"messages\" is a system one, and \"system\" stands beside it"},
+           Case{R"({"system": "s", "conversations": [{"from": "system", "value": "x"}]})", ErrorKind::kInvalidArgument,
+                "message 1 of \"conversations\" is a system one, and \"system\" stands beside it"},
+           Case{R"({"messages": [{"role": "user", "content": "x"}], "documents": "d"})", ErrorKind::kInvalidArgument,
+                "\"documents\" is no list"},
+           Case{R"({"prompt": "x", "completion": "y", "documents": [{}]})", ErrorKind::kInvalidArgument,
+                "\"documents\" stands beside a prompt and a completion that are texts"},
            Case{R"({"messages": [{"role": "assistant", "content": "x", "train": false}]})", ErrorKind::kUnsupported,
                 "message 1 of \"messages\" has the key \"train\""},
            Case{R"({"messages": [{"role": "user", "content": [{"type": "image", "url": "x"}]}]})",

@@ -117,6 +117,15 @@ TEST_F(PreferenceDataset, WhichPromptIsMeant) {
       message(R"({"prompt": "z", "chosen": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],
                         "rejected": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "z"}]})"),
       "\"prompt\" is not the last message that \"chosen\" and \"rejected\" both begin with");
+  // A prompt that is written twice.
+  EXPECT_EQ(message(R"({"prompt": [{"role": "user", "content": "x"}],
+                        "chosen": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],
+                        "rejected": [{"role": "assistant", "content": "z"}]})"),
+            "\"chosen\" begins with the messages of \"prompt\", and \"rejected\" does not");
+  EXPECT_EQ(message(R"({"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "x"}],
+                        "chosen": [{"role": "assistant", "content": "y"}],
+                        "rejected": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "z"}]})"),
+            "\"rejected\" begins with the last message of \"prompt\", and not with all of it");
   EXPECT_EQ(message(R"({"chosen": [{"role": "user", "content": "x"}], "rejected": "y"})"),
             "\"chosen\" is a JSON array and \"rejected\" a JSON string");
   EXPECT_EQ(message(R"({"chosen": [{"role": "user", "content": "x"}],
@@ -163,14 +172,14 @@ TEST_F(PreferenceDataset, IsCutAndLeftOutByPairs) {
 TEST_F(PreferenceDataset, IsHeldOutByPrompts) {
   std::string lines;
   for (int i = 0; i < 40; ++i)
-    for (const char* chosen : {"yes", "maybe"})
+    for (const char* chosen : {"yes", "nope", "now"})  // two begin as the rejected one does
       lines += fmt::format("{{\"prompt\": \"question {}:\", \"chosen\": \"{}\", \"rejected\": \"no\"}}\n", i, chosen);
   PrepareOptions held_out = options_of(lines);
   held_out.validation_fraction = 0.3;
   const PrepareSummary summary = prepare_dataset(held_out, ByteTokenizer());
   for (const char* split : {"train", "validation"}) {
     EXPECT_GT(summary.manifest.splits.at(split).documents, 0u);
-    EXPECT_EQ(summary.manifest.splits.at(split).documents % 4, 0u) << split;
+    EXPECT_EQ(summary.manifest.splits.at(split).documents % 6, 0u) << split;
   }
 }
 

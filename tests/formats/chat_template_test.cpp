@@ -321,6 +321,26 @@ TEST(ChatTargets, AnOpenedSectionIsTheAnswersBeginning) {
             "<|user|>q<|end|><|assistant|>[1:<think>r</think>a<|end|>]");
 }
 
+// What stands behind a message's content in a loop over numbers is of its turn.
+TEST(ChatTargets, LoopsOverNumbersWorkOnTheMessageThatTheyWrite) {
+  const ChatInput input =
+      chat({message("user", "q"), message("assistant", "a"), message("user", "r"), message("assistant", "b")});
+  EXPECT_EQ(targets("{% for i in range(messages | length) %}{{ 'A: ' if messages[i].role == 'assistant' else 'Q: ' }}"
+                    "{{ messages[i].content }}{{ '</s>' }}{% endfor %}",
+                    input),
+            "Q: q</s>A: [1:a</s>]Q: r</s>A: [3:b</s>]");
+  // What {% generation %} has before the content, too.
+  const std::string marks =
+      "{% for i in range(messages | length) %}{% if messages[i].role == 'assistant' %}A: {% generation %}<a>"
+      "{{ messages[i].content }}</s>{% endgeneration %}{% else %}{{ messages[i].content }};{% endif %}{% endfor %}";
+  EXPECT_EQ(targets(marks, input), "q;A: [1:<a>a</s>]r;A: [3:<a>b</s>]");
+  EXPECT_EQ(targets(marks, input, {.turns = ChatTurns::kLast}), "q;A: <a>a</s>r;A: [3:<a>b</s>]");
+  EXPECT_EQ(targets("{{ messages[0].content }};A: {% generation %}<a>{{ messages[1].content }}</s>{% endgeneration %}",
+                    input),
+            "q;A: [1:<a>a</s>]")
+      << "without any loop";
+}
+
 TEST(ChatTargets, OtherMessagesWithinATurnAreNone) {
   // A tool's answer names the tool by the call before it.
   const std::string text =

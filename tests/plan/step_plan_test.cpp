@@ -82,6 +82,38 @@ TEST(StepPlan, EveryOptimizersStateIsCounted) {
   }
 }
 
+// Of Muon over ranks, which exchange layers: numbers of all layers, not of a few continued.
+TEST(StepPlan, LayersThatDifferAreTracedAll) {
+  const StepPlan muon = plan_step(recipe(6, {"optimizer.name=muon", "mesh.fsdp=4"}), h200(), false);
+  EXPECT_TRUE(muon.memory.exact);
+  for (const CollectiveTotal& total : muon.collectives) {
+    EXPECT_GT(total.number, 0) << total.group;
+    EXPECT_GT(total.bytes, 0) << total.group;
+  }
+  // A layer that a cut-down model does not have, frozen: it has no state.
+  const StepPlan frozen =
+      plan_step(recipe(6, {"optimizer.groups=[{pattern: 'model.layers.5.*', frozen: true}]"}), h200(), false);
+  EXPECT_EQ(frozen.memory.optimizer, 8 * parameters(5));
+}
+
+// Weights beside an average are read where gradients are taken, and are state, not batch.
+TEST(StepPlan, StateAtTheGradientPointIsCountedOnce) {
+  const std::vector<std::string> batches = {"train.micro_batch_size=4"};
+  const StepPlan plain = plan_step(recipe(2, batches), h200(), false);
+  const StepPlan free =
+      plan_step(recipe(2, {"train.micro_batch_size=4", "optimizer.name=schedule_free_adamw"}), h200(), false);
+  EXPECT_LE(std::abs(free.memory.batch - plain.memory.batch), 4096);
+}
+
+TEST(StepPlan, IterationsOfMuonAreOncePerStep) {
+  const auto flops = [](const std::string& rows) {
+    return plan_step(recipe(5, {"optimizer.name=muon", "train.micro_batch_size=" + rows}), h200(), false)
+        .flops.optimizer;
+  };
+  EXPECT_GT(flops("8"), 0);
+  EXPECT_DOUBLE_EQ(flops("4"), flops("8"));
+}
+
 TEST(StepPlan, GradientsAreSummedUpOverMicroBatches) {
   const StepPlan one = plan_step(recipe(2), h200(), true);
   const StepPlan four = plan_step(recipe(2, {"train.micro_batch_size=2"}), h200(), true);

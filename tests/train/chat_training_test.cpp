@@ -134,5 +134,31 @@ TEST_F(ChatTraining, RefusesADatasetWithoutATarget) {
   EXPECT_EQ(error.where(), of_run.data.path);
 }
 
+// A mean over nothing is no loss of 0.
+TEST_F(ChatTraining, RefusesAnEvaluationWithoutATarget) {
+  Recipe of_run = recipe(100);
+  formats::TokenShardBuilder builder(2, false, true);
+  builder.start_document();
+  std::vector<uint8_t> targets(300, 0);
+  targets.back() = 1;
+  builder.append(std::vector<int32_t>(300, 1), targets);
+  builder.write(directory_ / "last.tokens", {{"tokenizer.json", "abc", 300, std::nullopt}, {}});
+  of_run.data.path = (directory_ / "last.tokens").string();
+  of_run.data.packing = Packing::kWindows;
+  of_run.train.batch_size = of_run.train.micro_batch_size = 2;
+  of_run.evaluation.sequences = 2;
+  const TrainingData data = open_training_data(of_run);
+  const auto model = load_hugging_face_model(chat_training_fixtures());
+  const Error error = caught([&] { Evaluator(*model, of_run, data.dataset).run(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error.message(), "none of the 2 validation sequences has a target");
+  EXPECT_EQ(error.where(), of_run.data.path);
+  EXPECT_TRUE(contains(error.hint(), "Raise evaluation.sequences")) << error.hint();
+  of_run.evaluation.sequences = 3;
+  const EvaluationResult with_the_last = Evaluator(*model, of_run, data.dataset).run();
+  EXPECT_EQ(with_the_last.targets, 1);
+  EXPECT_GT(with_the_last.loss, 0);
+}
+
 }  // namespace
 }  // namespace causeway::train

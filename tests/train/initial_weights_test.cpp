@@ -191,6 +191,18 @@ TEST_F(InitialWeights, NamesTheTensorThatDoesNotFitOnAnyMesh) {
   }
 }
 
+// The stage behind it would send a gradient that nobody receives.
+TEST_F(InitialWeights, AFirstStageThatTrainsNothingIsRefused) {
+  const std::filesystem::path from = stored_as("llama", DType::kF32, uint64_t{1} << 30);
+  const std::string layers = "{pattern: 'model.layers.*', frozen: true}",
+                    all = "optimizer.groups=[{pattern: 'model.embed*', frozen: true}, " + layers + "]";
+  EXPECT_EQ(run(recipe("whole", from, {all})).step, 1);
+  EXPECT_EQ(run(recipe("stages", from, {"mesh.pp=2", "optimizer.groups=[" + layers + "]"})).step, 1);
+  const std::string error = error_of(recipe("frozen", from, {"mesh.pp=2", all}));
+  EXPECT_THAT(error, HasSubstr("mesh.pp: nothing is trained of what the first stage begins with"));
+  EXPECT_THAT(error, HasSubstr("Set mesh.pp to 1, or train something of the first layers."));
+}
+
 TEST_F(InitialWeights, ARunThatGoesOnReadsItsCheckpoint) {
   const std::filesystem::path from = stored_as("llama", DType::kF32, uint64_t{1} << 30);
   const std::vector<std::string> learning = {"optimizer.learning_rate=1e-2", "checkpoint.interval=1",

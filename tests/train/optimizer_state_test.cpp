@@ -11,6 +11,7 @@
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/step/training_step.h"
 #include "causeway/train/trainer.h"
 #include "tests/fixtures/temporary_directory.h"
 #include "tests/train/checkpoint_state.h"
@@ -155,6 +156,58 @@ TEST_F(OptimizerStateTest, EightBitsAreAQuarterOfF32) {
   EXPECT_DOUBLE_EQ(bytes("bf16") / bytes("f32"), 0.5);
   EXPECT_LT(bytes("8bit") / bytes("f32"), 0.256);
   EXPECT_GT(bytes("8bit") / bytes("f32"), 0.25);
+}
+
+// What is trained beside an average begins at the weights. A first step that is left out must leave it there, and not
+// at 0, from where the second step would take the model.
+TEST_F(OptimizerStateTest, AFirstStepThatIsLeftOutLeavesTheWeights) {
+  for (const std::string& kind : {"optimizer.average_decay=0.3", "optimizer.name=schedule_free_adamw"})
+    for (const int64_t rows : {8, 4}) {
+      const ContextScope scope(Context::open("cpu"));
+      SCOPED_TRACE(fmt::format("{}, {} rows", kind, rows));
+      const Recipe one =
+          recipe("skips", {kind, "train.on_non_finite=skip", fmt::format("train.micro_batch_size={}", rows)});
+      const auto model = LanguageModel::create(one.model, 3);
+      TrainingStep step(*model, one);
+      std::vector<int32_t> inputs, targets;
+      for (int32_t i = 0; i < 8 * 16; ++i) {
+        inputs.push_back(7 * i % 251);
+        targets.push_back((7 * i + 5) % 251);
+      }
+      const TrainingBatch batch{inputs, targets, {}, 8 * 16};
+      std::vector<std::vector<double>> before;
+      for (const Parameter& parameter : model->parameters()) before.push_back(parameter.tensor.values());
+      // The last norm poisons every gradient, and is mended behind the step.
+      constexpr char kPoisoned[] = "model.norm.weight";
+      const auto fill = [](Tensor tensor, float value) {
+        const std::vector<float> values(static_cast<size_t>(tensor.local_bytes()) / sizeof(float), value);
+        tensor.write_bytes(std::as_bytes(std::span(values)));
+      };
+      const auto fill_norm = [&](float value) {
+        for (const Parameter& parameter : model->parameters())
+          if (parameter.name == kPoisoned) fill(parameter.tensor, value);
+      };
+      fill_norm(std::nanf(""));
+      EXPECT_FALSE(step.run(batch, 0, 1e-3).finite);
+      fill_norm(1);
+      int found = 0;
+      for (const TrainingStep::StateTensor& kept : step.optimizer_state()) {
+        if (!kept.name.starts_with("trained.") && !kept.name.starts_with("base.")) continue;
+        ++found;
+        if (model->parameters()[kept.parameter].name == kPoisoned)
+          fill(kept.tensor, 1);
+        else
+          EXPECT_EQ(kept.tensor.values(), before[kept.parameter]) << kept.name;
+      }
+      EXPECT_EQ(found, 12);
+      EXPECT_TRUE(step.run(batch, 1, 1e-3).finite);
+      EXPECT_EQ(Context::current()->device().peak_bytes(), step.cost().total_bytes());
+      for (size_t i = 0; i < before.size(); ++i) {
+        const std::vector<double> after = model->parameters()[i].tensor.values();
+        EXPECT_NE(after, before[i]) << i;
+        for (size_t k = 0; k < after.size(); ++k) ASSERT_NEAR(after[k], before[i][k], 1e-2) << i;
+      }
+    }
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TEST(ParameterGroups, APatternThatMatchesNothingNamesTheNearest) {
     train_some({"optimizer.groups=[{pattern: model.layers.*.mlp.up_porj.weight, frozen: true}]"});
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_EQ(error.where(), "optimizer.groups");
+    EXPECT_EQ(error.where(), "command line: optimizer.groups");
     EXPECT_EQ(error.message(), "'model.layers.*.mlp.up_porj.weight' matches no parameter of the model");
     EXPECT_NE(error.hint().find("The nearest names are model.layers.0.mlp.up_proj.weight, "), std::string::npos)
         << error.hint();
@@ -122,6 +122,47 @@ TEST(ParameterGroups, HaveTheirRatesAndDecays) {
       ASSERT_NEAR(after[i], expected, 2e-7) << name;
     }
   }
+}
+
+// A group's rate is that rate, also where the optimizer has another one for such parameters.
+TEST(ParameterGroups, ARateIsNotMultipliedByTheOptimizers) {
+  const std::vector<std::string> muon = {"optimizer.name=muon", "optimizer.weight_decay=0"};
+  const auto moved = [&](const std::string& rate, const std::string& groups) {
+    std::vector<std::string> overrides = muon;
+    overrides.push_back("optimizer.adamw_learning_rate=" + rate);
+    overrides.push_back("optimizer.groups=" + groups);
+    const Trained trained = train_some(overrides);
+    return trained.before.at("model.norm.weight").front() - trained.after.at("model.norm.weight").front();
+  };
+  const std::string own = "[{pattern: '*norm*', learning_rate: 0.002}]";
+  EXPECT_NEAR(std::abs(moved("0.001", own)), 0.002, 1e-5);
+  EXPECT_NEAR(std::abs(moved("0.001", "[{pattern: '*norm*', learning_rate_factor: 3}]")), 0.003, 1e-5);
+}
+
+TEST(ParameterGroups, HaveMembersThatAreTrained) {
+  EXPECT_EQ(error_of_groups("[{pattern: '*', frozen: true}]"),
+            "all parameters are frozen, and none is left to train | Freeze fewer, by a narrower pattern.");
+  const auto with_adapters = [](const std::string& pattern) -> std::string {
+    try {
+      parse_recipe(kLlama, "file.yaml",
+                   {"lora.rank=2", "optimizer.groups=[{pattern: '" + pattern + "', weight_decay: 0}]"});
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(with_adapters("*embed_tokens*"), "'*embed_tokens*' matches no parameter of an adapter");
+  EXPECT_EQ(with_adapters("*lora_A*"), "no error");
+}
+
+TEST(ParameterGroups, TellLayersApartByTheSameParameter) {
+  const auto apart = [](const std::string& pattern) {
+    return groups_tell_layers_apart(
+        parse_recipe(kLlama, "file.yaml", {"optimizer.groups=[{pattern: '" + pattern + "', weight_decay: 0}]"}));
+  };
+  EXPECT_TRUE(apart("model.layers.1.*"));
+  EXPECT_FALSE(apart("*.mlp.*"));
+  EXPECT_FALSE(apart("model.embed*"));
 }
 
 // No gradient, nothing kept, no sum of micro-batches: and what the step takes is known to the byte.

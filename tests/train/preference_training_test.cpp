@@ -256,6 +256,66 @@ TEST_F(PreferenceTraining, ResumesExactly) {
   expect_same_end("the file is of other weights");
 }
 
+// The reference is of the weights that the run began with, whatever has become of model.from since.
+TEST_F(PreferenceTraining, GoesOnWithItsReferenceWhereTheModelHasChanged) {
+  const std::filesystem::path model = directory_ / "model";
+  std::filesystem::copy(model_of_pairs(), model, std::filesystem::copy_options::recursive);
+  const Recipe of_run = recipe({fmt::format("model.from={}", model.string())});
+  ASSERT_EQ(run(of_run).step, 6);
+  const std::vector<nlohmann::json> whole = metrics();
+  const std::filesystem::path file = directory_ / "run" / kReferenceFile;
+  const std::string kept = read_text_file(file), weights = read_text_file(model / "model.safetensors");
+  std::string other = weights;
+  other[other.size() - 2] = static_cast<char>(other[other.size() - 2] ^ 0x40);
+  write_file_atomically(model / "model.safetensors", other);
+  const std::string third = (directory_ / "run" / "checkpoints" / "step-00000003").string();
+  const auto resume = [&] { run(of_run, {ResumeMode::kFrom, third}); };
+  const auto expect_same_end = [&] {
+    const std::vector<nlohmann::json> resumed = metrics();
+    ASSERT_EQ(resumed.size(), 6u);
+    for (size_t i = 3; i < 6; ++i) EXPECT_EQ(resumed[i]["reward_margin"], whole[i]["reward_margin"]) << i;
+    EXPECT_EQ(read_text_file(file), kept);
+  };
+  resume();
+  expect_same_end();
+  // Without the file the weights are needed, and these are others.
+  std::filesystem::remove(file);
+  const Error error = caught(resume);
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error.where(), "model.from");
+  EXPECT_TRUE(contains(error.message(), "preference.loss=dpo compares the model with the weights that the run began"))
+      << error.message();
+  EXPECT_TRUE(contains(error.message(), fmt::format("{} holds others", model.string()))) << error.message();
+  EXPECT_FALSE(std::filesystem::exists(file));
+  write_file_atomically(model / "model.safetensors", weights);
+  resume();
+  expect_same_end();
+}
+
+// Of a run that never came to a checkpoint: the file is of other weights than a new one begins with.
+TEST_F(PreferenceTraining, ANewRunTakesNoReferenceOfOtherWeights) {
+  const std::filesystem::path model = directory_ / "model", file = directory_ / "run" / kReferenceFile;
+  std::filesystem::copy(model_of_pairs(), model, std::filesystem::copy_options::recursive);
+  const Recipe of_run = recipe({fmt::format("model.from={}", model.string()), "train.steps=1"});
+  run(of_run);
+  const std::string before = read_text_file(file);
+  std::filesystem::remove_all(directory_ / "run" / "checkpoints");
+  std::string other = read_text_file(model / "model.safetensors");
+  other[other.size() - 2] = static_cast<char>(other[other.size() - 2] ^ 0x40);
+  write_file_atomically(model / "model.safetensors", other);
+  run(of_run);
+  EXPECT_NE(read_text_file(file), before);
+}
+
+TEST_F(PreferenceTraining, WeightsThatAreNotThereHaveNoIdentity) {
+  Recipe of_run = recipe();
+  EXPECT_FALSE(identity_of_weights(of_run).empty());
+  of_run.adapter_from = (directory_ / "no_adapters").string();
+  EXPECT_EQ(identity_of_weights(of_run), "");
+  of_run.model_from = (directory_ / "no_model").string();
+  EXPECT_EQ(identity_of_weights(of_run), "");
+}
+
 TEST_F(PreferenceTraining, IsEvaluatedOverPairs) {
   const nlohmann::json dpo = expected_of_pairs()["dpo"];
   for (const int rows : {12, 4, 8}) {  // of the last the second micro-batch is not full

@@ -175,6 +175,8 @@ TEST(Recipe, KeysWithoutEffectAreRefused) {
       {{"schedule.kind=wsd", "schedule.decay_steps=1"}, "schedule.decay_steps: 1 step of decay has no effect"},
       {{"schedule.kind=constant", "schedule.final_factor=0.1"}, "schedule.final_factor: has no effect on the constant"},
       {{"schedule.decay_steps=3"}, "schedule.decay_steps: the cosine schedule has no decay_steps"},
+      {{"optimizer.moment_rounding=stochastic"}, "optimizer.moment_rounding: has no effect on averages in f32"},
+      {{"optimizer.moments=bf16", "optimizer.moment_block=64"}, "optimizer.moment_block: has no effect on averages in"},
       {{"sampling.temperature=0", "sampling.top_k=3"}, "sampling.top_k: has no effect at sampling.temperature 0"},
   };
   for (const auto& [overrides, expected] : cases)
@@ -393,6 +395,7 @@ TEST(Recipe, ChoicesAreTheNamesOfTheirTables) {
       if (name == "wsd") overrides.insert(overrides.end(), {"schedule.decay_steps=10", "train.steps=100"});
       if (key == "train.pipeline_schedule") overrides.insert(overrides.end(), {"mesh.pp=2", "model.layers=4"});
       if (key == "optimizer.update_scale") overrides.emplace_back("optimizer.name=muon");
+      if (key == "optimizer.moment_rounding") overrides.emplace_back("optimizer.moments=bf16");
       if (key == "lora.kind") overrides.emplace_back("lora.rank=4");
       if (name == "interleaved")
         overrides.insert(overrides.end(), {"train.pipeline_chunks=2", "train.micro_batch_size=4"});

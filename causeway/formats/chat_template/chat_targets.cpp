@@ -121,7 +121,7 @@ class TargetFinder {
   std::vector<TargetSpan> run() {
     if (template_.has_generation_marks()) {
       for (size_t i = 0; i < chat_.spans.size(); ++i)
-        if (chat_.spans[i].in_generation) add(chat_.spans[i].begin, chat_.spans[i].end, turn_of(i));
+        if (chat_.spans[i].in_generation) add(chat_.spans[i].begin, chat_.spans[i].end, generated_turn_of(i));
       return std::move(targets_);
     }
     if (last_ < 0) return {};
@@ -142,6 +142,20 @@ class TargetFinder {
   int32_t turn_of(size_t span) const {
     if (chat_.spans[span].turn >= 0) return chat_.spans[span].turn;
     return span >= end_of_turns_ && !is_answer_.empty() ? static_cast<int32_t>(is_answer_.size()) - 1 : -1;
+  }
+
+  // The same within {% generation %}: what is of no turn is of the nearest one in the same block.
+  int32_t generated_turn_of(size_t span) const {
+    const std::vector<ChatSpan>& spans = chat_.spans;
+    if (spans[span].turn >= 0) return spans[span].turn;
+    size_t before = span, after = span;
+    while (true) {
+      const bool goes_back = before > 0 && spans[before - 1].in_generation;
+      const bool goes_on = after + 1 < spans.size() && spans[after + 1].in_generation;
+      if (!goes_back && !goes_on) return turn_of(span);
+      if (goes_back && spans[--before].turn >= 0) return spans[before].turn;
+      if (goes_on && spans[++after].turn >= 0) return spans[after].turn;
+    }
   }
 
   // Whether the template closes answers itself, which this chat shows or one of its own.

@@ -28,7 +28,8 @@ struct TargetSpan {
 
 // The targets of `chat`, which `chat_template` rendered from `input`; in order, without overlap.
 //
-// Where the template has {% generation %} they are what stands within it. Otherwise a turn is what was written while
+// Where the template has {% generation %} they are what stands within it; what is of no message's turn there is of the
+// nearest one's in the same block. Otherwise a turn is what was written while
 // the template was at work on the message, from the end of its header on. The header is what the generation prompt
 // says, as far as the turn begins so, of characters that are not the message's own but for its role; a section that the
 // prompt opens and the answer closes (<think>) is the answer's. What another message says within a turn is no target.

@@ -49,7 +49,8 @@ struct ChatSpan {
   // the template's own text.
   std::string field;
   // The message that the template was at work on when it wrote this: the one that a loop goes through or a macro is
-  // given. Without these it is `message`; -1: none, as before and after the messages.
+  // given, or in a loop over numbers the first that it has written something of. Without these it is `message`; -1:
+  // none, as before and after the messages.
   int32_t turn = -1;
   bool in_generation = false;         // within {% generation %}
   bool in_generation_prompt = false;  // written because add_generation_prompt is set

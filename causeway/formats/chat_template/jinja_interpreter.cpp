@@ -167,6 +167,8 @@ class JinjaInterpreter : public JinjaMacroCaller {
     size_t begin = 0;
     for (const MarkedText::Run& run : text.runs()) {
       TextMark mark = run.mark;
+      // A loop over numbers that writes something of a message works on that one from there on.
+      if (loops_ > 0 && state_.turn < 0 && mark.message >= 0) state_.turn = mark.message;
       if (mark.is_literal())
         mark.turn = std::max(mark.turn, state_.turn);
       else if (mark.turn < 0)

@@ -22,8 +22,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kTemplateName = "chat_template.jinja";
 constexpr std::string_view kMoreTemplatesName = "additional_chat_templates";
 constexpr std::string_view kProcessorTemplateName = "chat_template.json";
-constexpr std::string_view kDefaultName = "default";
-constexpr std::string_view kToolUseName = "tool_use";
 constexpr uint64_t kMostTemplateFileBytes = uint64_t{4} << 20;
 
 bool is_there(const fs::path& path) {
@@ -36,7 +34,7 @@ std::vector<ChatTemplateFile> jinja_files(const fs::path& directory) {
   std::vector<ChatTemplateFile> files;
   const fs::path main = directory / kTemplateName;
   if (is_there(main))
-    files.push_back({std::string(kDefaultName), read_text_file(main, kMostTemplateFileBytes), main.string()});
+    files.push_back({std::string(kDefaultChatTemplate), read_text_file(main, kMostTemplateFileBytes), main.string()});
   std::vector<fs::path> more;
   std::error_code failure;
   for (fs::directory_iterator entry(directory / kMoreTemplatesName, failure), end; !failure && entry != end;
@@ -57,7 +55,7 @@ std::vector<ChatTemplateFile> json_files(const fs::path& path) {
   const auto found = content.is_object() ? content.find("chat_template") : content.end();
   if (!content.is_object() || found == content.end() || found->is_null()) return {};
   const std::string where = fmt::format("{}: chat_template", path.string());
-  if (found->is_string()) return {{std::string(kDefaultName), found->get<std::string>(), where}};
+  if (found->is_string()) return {{std::string(kDefaultChatTemplate), found->get<std::string>(), where}};
   const auto refuse = [&]() {
     throw Error(ErrorKind::kCorrupt,
                 "\"chat_template\" is neither a text nor a list of objects with \"name\" and \"template\"",
@@ -80,15 +78,6 @@ std::vector<ChatTemplateFile> json_files(const fs::path& path) {
   return files;
 }
 
-[[noreturn]] void refuse_absence(const std::string& directory) {
-  throw Error(ErrorKind::kNotFound,
-              fmt::format("there is no chat template: neither {} nor {}/*.jinja, nor \"chat_template\" in {} or {}",
-                          kTemplateName, kMoreTemplatesName, kTokenizerConfigName, kProcessorTemplateName),
-              directory,
-              fmt::format("Base models come without one: take {} of the instruction-tuned model, or write one.",
-                          kTemplateName));
-}
-
 }  // namespace
 
 std::vector<ChatTemplateFile> read_chat_template_files(const std::string& directory) {
@@ -96,28 +85,6 @@ std::vector<ChatTemplateFile> read_chat_template_files(const std::string& direct
   if (files.empty()) files = json_files(fs::path(directory) / kTokenizerConfigName);
   if (files.empty()) files = json_files(fs::path(directory) / kProcessorTemplateName);
   return files;
-}
-
-ChatTemplate load_chat_template(const std::string& directory, std::string_view name, bool has_tools) {
-  const std::vector<ChatTemplateFile> files = read_chat_template_files(directory);
-  if (files.empty()) refuse_absence(directory);
-  const auto find = [&](std::string_view wanted) { return std::ranges::find(files, wanted, &ChatTemplateFile::name); };
-  auto chosen = files.end();
-  if (!name.empty()) {
-    chosen = find(name);
-  } else {
-    if (has_tools) chosen = find(kToolUseName);
-    if (chosen == files.end()) chosen = find(kDefaultName);
-  }
-  if (chosen == files.end()) {
-    std::vector<std::string> names;
-    for (const ChatTemplateFile& file : files) names.push_back(printable(file.name));
-    throw Error(ErrorKind::kNotFound,
-                name.empty() ? "there are several chat templates and none of them is called \"default\""
-                             : fmt::format("there is no chat template called '{}'", printable(name)),
-                directory, fmt::format("Name one of those that are there: {}.", fmt::join(names, ", ")));
-  }
-  return ChatTemplate::parse(chosen->text, chosen->where);
 }
 
 }  // namespace causeway::formats

@@ -5,9 +5,13 @@
 #include <string_view>
 #include <vector>
 
-#include "causeway/formats/chat_template/chat_template.h"
+#include "causeway/namespaces.h"
 
 namespace causeway::formats {
+
+// Names that templates go by: the one of all chats, and the one of chats with tools where there is such a one.
+constexpr std::string_view kDefaultChatTemplate = "default";
+constexpr std::string_view kToolChatTemplate = "tool_use";
 
 struct ChatTemplateFile {
   std::string name;   // "default", "tool_use", "rag"
@@ -19,9 +23,5 @@ struct ChatTemplateFile {
 // any of these, "chat_template" of tokenizer_config.json, a text or a list of {name, template}; without that,
 // chat_template.json. Empty where there is none. Throws Error(kCorrupt) naming the file for what is not of the format.
 std::vector<ChatTemplateFile> read_chat_template_files(const std::string& directory);
-
-// The one called `name`; without a name "tool_use" where there are tools and it is there, otherwise "default". Throws
-// Error(kNotFound) with what was looked for, or with the names that there are.
-ChatTemplate load_chat_template(const std::string& directory, std::string_view name = {}, bool has_tools = false);
 
 }  // namespace causeway::formats

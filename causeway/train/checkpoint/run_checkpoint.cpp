@@ -77,7 +77,7 @@ bool is_saved(const LanguageModel& model, const Parameter& parameter) {
   return parameter.is_adapter || !model.adapter().is_used();
 }
 
-constexpr char kBase[] = "base";
+constexpr char kBase[] = "base", kReferenceWeights[] = "reference_weights";
 
 // Other adapters, or those of another model, compute something else.
 void require_same_adapters(const CheckpointReader& checkpoint, const RunParts& run) {
@@ -248,9 +248,10 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
     state.data["before_documents"] = run.dataset.documents().value_or(DocumentTokens()).before;
   state.schedule = {{"kind", name_of(run.recipe.schedule.kind)}, {"step", position.step}};
   state.trainer = {{"skipped_steps", position.skipped_steps},
-                   {"recipe", recipe_text(run.recipe)},
+                   {"recipe", recipe_text(with_absolute_base(run.recipe))},
                    {"device", run.step.context().device().name()}};
   if (run.model.adapter().is_used()) state.trainer[kBase] = run.base;
+  if (run.recipe.preference.has_reference()) state.trainer[kReferenceWeights] = run.reference_weights;
   CheckpointWriter writer(run.recipe.run_directory, state, options, &ranks);
   writer.attach("config.json", to_hugging_face(run.model.config()).dump(2) + "\n");
   if (run.tokenizer != nullptr)
@@ -314,6 +315,15 @@ RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run)
   return position;
 }
 
+Recipe with_absolute_base(const Recipe& recipe) {
+  if (!recipe.adapter.is_used() || recipe.model_from.empty()) return recipe;
+  std::error_code code;  // where the working directory is gone: as it was typed
+  const std::filesystem::path base = std::filesystem::absolute(recipe.model_from, code);
+  Recipe absolute = recipe;
+  if (!code) absolute.model_from = base.lexically_normal().string();
+  return absolute;
+}
+
 Recipe checkpoint_recipe(const CheckpointReader& checkpoint) {
   return parse_saved_recipe(checkpoint.state().trainer.value("recipe", std::string()), "recipe of the checkpoint");
 }
@@ -326,6 +336,10 @@ void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model) {
 
 std::string checkpoint_base(const CheckpointReader& checkpoint) {
   return checkpoint.state().trainer.value(kBase, std::string());
+}
+
+std::string checkpoint_reference(const CheckpointReader& checkpoint) {
+  return checkpoint.state().trainer.value(kReferenceWeights, std::string());
 }
 
 std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint,

@@ -43,6 +43,9 @@ struct RunParts {
   // Of validation pairs, where the run's loss compares with a reference; null otherwise.
   const ReferenceLogProbabilities* validation_reference = nullptr;
   std::string base = {};  // of a run that trains adapters, the identity of their base (base_identity())
+  // Of a run whose loss compares with a reference, the identity of the weights that it began with
+  // (identity_of_weights()).
+  std::string reference_weights = {};
 };
 
 // The tensors of which this rank writes its part, in the order in which a step updates them.
@@ -67,6 +70,10 @@ bool run_state_is_finite(const RunParts& run);
 // order of samples, or damaged; weights and state may then be partly overwritten.
 RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run);
 
+// The recipe as checkpoints hold it: where adapters are trained, model.from as an absolute path, since a checkpoint
+// without its base is of no use, and it is read from anywhere.
+Recipe with_absolute_base(const Recipe& recipe);
+
 // The recipe that a checkpoint was trained with.
 Recipe checkpoint_recipe(const CheckpointReader& checkpoint);
 
@@ -78,6 +85,10 @@ std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& che
 
 // The identity of the base that the checkpoint's adapters belong to; empty where it has none.
 std::string checkpoint_base(const CheckpointReader& checkpoint);
+
+// The identity of the weights that the checkpoint's run compares with (RunParts::reference_weights); empty where its
+// loss has no reference.
+std::string checkpoint_reference(const CheckpointReader& checkpoint);
 
 // Restores the weights alone, for generation and evaluation.
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model);

@@ -44,7 +44,9 @@ ExportResult export_adapter(const ExportOptions& options) {
   ModelProbe probe(*model, probe_tokens(recipe.model, nullptr));
   const std::vector<float> expected = probe.logits();
   const std::string base = checkpoint_base(checkpoint);
-  save_peft_adapter(*model, replacement.directory(), options.dtype, recipe.model_from, base);
+  // Checkpoints of before hold the path as it was typed; the base was just read from it.
+  const std::string base_directory = with_absolute_base(recipe).model_from;
+  save_peft_adapter(*model, replacement.directory(), options.dtype, base_directory, base);
   for (const Parameter& parameter : model->parameters())
     if (parameter.is_adapter) result.parameters += parameter.tensor.local_bytes() / static_cast<int64_t>(sizeof(float));
   const PeftAdapter written = read_peft_config(replacement.directory());
@@ -63,7 +65,7 @@ ExportResult export_adapter(const ExportOptions& options) {
   result.family = recipe.model.family;
   result.bytes = static_cast<uint64_t>(result.parameters) * size_bytes(options.dtype);
   result.probe = probe.tokens();
-  result.adapter_of = recipe.model_from;
+  result.adapter_of = base_directory;
   return result;
 }
 

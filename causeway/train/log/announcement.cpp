@@ -14,6 +14,7 @@
 #include "causeway/base/log.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/optimizer/optimizer.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/uncut_weights.h"
@@ -83,7 +84,7 @@ void announce_checkpoints(const RunParts& run, const RunSaver& saver) {
 
 void announce_changes(const RunParts& run, const Resumed& resumed) {
   notice("resuming from {} at step {}\n", resumed.checkpoint.string(), resumed.position.step);
-  for (const RecipeDifference& difference : recipe_differences(resumed.recipe, run.recipe)) {
+  for (const RecipeDifference& difference : recipe_differences(resumed.recipe, with_absolute_base(run.recipe))) {
     if (difference.key == "name" || difference.key == "run_directory") continue;
     notice("changed since then: {} is {}, was {}\n", difference.key, difference.is, difference.was);
   }

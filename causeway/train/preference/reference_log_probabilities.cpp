@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "causeway/base/error.h"
 #include "causeway/base/hash.h"
 #include "causeway/formats/safetensors.h"
+#include "causeway/model/peft_adapter.h"
 #include "causeway/train/initial_weights.h"
 #include "causeway/train/preference/pair_pass.h"
 #include "causeway/train/step/preference_objective.h"
@@ -42,16 +44,13 @@ ReferenceLogProbabilities reference_of(const LanguageModel& model, const Recipe&
   return {offsets_of_documents(dataset), std::move(values)};
 }
 
-std::string bytes_of_file(const std::filesystem::path& path, const ReferenceIdentity& identity, const char* tensor) {
-  const SafetensorsFile file(path);
-  const std::map<std::string, std::string>& metadata = file.header().metadata;
-  const auto is = [&](const char* key, const std::string& value) {
-    const auto found = metadata.find(key);
-    return found != metadata.end() && found->second == value;
-  };
-  const bool same_weights = identity.of_weights.empty() || is(kWeightsOf, identity.of_weights);
-  if (!is(kRecipeAndData, identity.of_recipe_and_data) || !same_weights || !file.contains(tensor)) return "";
-  if (file.dtype(tensor) != DType::kF32) return "";
+std::string metadata_of(const SafetensorsFile& file, const char* key) {
+  const auto found = file.header().metadata.find(key);
+  return found == file.header().metadata.end() ? "" : found->second;
+}
+
+std::string values_of_file(const SafetensorsFile& file, const char* tensor) {
+  if (!file.contains(tensor) || file.dtype(tensor) != DType::kF32) return "";
   const std::span<const std::byte> data = file.data(tensor);
   return {reinterpret_cast<const char*>(data.data()), data.size()};
 }
@@ -81,7 +80,7 @@ RunReference compute_reference(const LanguageModel& model, const Recipe& recipe,
   return reference;
 }
 
-ReferenceIdentity reference_identity(const Recipe& recipe, const TrainingData& data) {
+std::string identity_of_recipe_and_data(const Recipe& recipe, const TrainingData& data) {
   std::string text = fmt::format("training {}\n", data.dataset.fingerprint());
   if (data.validation) text += fmt::format("validation {}\n", data.validation->fingerprint());
   for (const RecipeValue& value : recipe_values(recipe)) {
@@ -91,18 +90,20 @@ ReferenceIdentity reference_identity(const Recipe& recipe, const TrainingData& d
     if ((is_model && !has_other_effect) || value.key == "train.precision" || value.key == "data.sequence_length")
       text += fmt::format("{} {}\n", value.key, value.value);
   }
-  ReferenceIdentity identity{.of_recipe_and_data = hash_text(text).hex(), .of_weights = {}};
-  std::error_code code;
-  if (recipe.model_from.empty() || !std::filesystem::is_directory(recipe.model_from, code)) return identity;
-  std::string weights = base_identity(SafetensorsModel(recipe.model_from));
-  const std::filesystem::path adapter = std::filesystem::path(recipe.adapter_from) / "adapter_model.safetensors";
-  if (!recipe.adapter_from.empty() && std::filesystem::is_regular_file(adapter, code))
-    weights += base_identity(SafetensorsModel(adapter));
-  identity.of_weights = hash_text(weights).hex();
-  return identity;
+  return hash_text(text).hex();
 }
 
-void write_reference(const Recipe& recipe, const ReferenceIdentity& identity, const RunReference& reference) {
+std::string identity_of_weights(const Recipe& recipe) {
+  std::error_code code;
+  if (recipe.model_from.empty() || !std::filesystem::is_directory(recipe.model_from, code)) return "";
+  const std::filesystem::path adapter = std::filesystem::path(recipe.adapter_from) / kPeftWeightsName;
+  if (!recipe.adapter_from.empty() && !std::filesystem::is_regular_file(adapter, code)) return "";
+  std::string weights = base_identity(SafetensorsModel(recipe.model_from));
+  if (!recipe.adapter_from.empty()) weights += base_identity(SafetensorsModel(adapter));
+  return hash_text(weights).hex();
+}
+
+void write_reference(const Recipe& recipe, const std::string& of_recipe_and_data, const RunReference& reference) {
   const std::filesystem::path path = std::filesystem::path(recipe.run_directory) / kReferenceFile;
   const std::filesystem::path written = path.string() + ".writing";
   std::vector<std::pair<std::string, const std::vector<float>*>> tensors = {
@@ -113,8 +114,7 @@ void write_reference(const Recipe& recipe, const ReferenceIdentity& identity, co
     specs.push_back({name, DType::kF32, {static_cast<int64_t>(values->size())}});
   std::error_code code;
   std::filesystem::remove(written, code);
-  SafetensorsWriter writer(written, specs,
-                           {{kRecipeAndData, identity.of_recipe_and_data}, {kWeightsOf, identity.of_weights}});
+  SafetensorsWriter writer(written, specs, {{kRecipeAndData, of_recipe_and_data}, {kWeightsOf, reference.weights}});
   for (const auto& [name, values] : tensors) writer.write(name, 0, std::as_bytes(std::span(*values)));
   writer.finish();
   std::filesystem::rename(written, path, code);
@@ -123,20 +123,27 @@ void write_reference(const Recipe& recipe, const ReferenceIdentity& identity, co
                 path.string());
 }
 
-std::optional<RunReference> read_reference(const Ranks& ranks, const Recipe& recipe, const ReferenceIdentity& identity,
+std::optional<RunReference> read_reference(const Ranks& ranks, const Recipe& recipe,
+                                           const std::string& of_recipe_and_data, const std::string& of_weights,
                                            const TrainingData& data) {
   const std::filesystem::path path = std::filesystem::path(recipe.run_directory) / kReferenceFile;
-  const auto read = [&](const char* tensor, const TokenDataset& dataset) -> std::optional<ReferenceLogProbabilities> {
+  const auto read_by_first = [&](const std::function<std::string(const SafetensorsFile&)>& read_part) {
     std::string bytes;
     if (ranks.is_first()) {
       try {
-        if (std::error_code code; std::filesystem::is_regular_file(path, code))
-          bytes = bytes_of_file(path, identity, tensor);
+        if (std::error_code code; std::filesystem::is_regular_file(path, code)) {
+          const SafetensorsFile file(path);
+          const bool same_weights = of_weights.empty() || metadata_of(file, kWeightsOf) == of_weights;
+          if (same_weights && metadata_of(file, kRecipeAndData) == of_recipe_and_data) bytes = read_part(file);
+        }
       } catch (const Error&) {
         bytes.clear();  // what cannot be read is computed again
       }
     }
-    bytes = ranks.of_first(bytes);
+    return ranks.of_first(bytes);
+  };
+  const auto read = [&](const char* tensor, const TokenDataset& dataset) -> std::optional<ReferenceLogProbabilities> {
+    const std::string bytes = read_by_first([&](const SafetensorsFile& file) { return values_of_file(file, tensor); });
     std::vector<uint64_t> offsets = offsets_of_documents(dataset);
     if (bytes.size() != offsets.size() * sizeof(float)) return std::nullopt;
     std::vector<float> values(offsets.size());
@@ -146,6 +153,7 @@ std::optional<RunReference> read_reference(const Ranks& ranks, const Recipe& rec
   std::optional<ReferenceLogProbabilities> training = read(kTrainingTensor, data.dataset);
   if (!training) return std::nullopt;
   RunReference reference{std::move(*training), std::nullopt};
+  reference.weights = read_by_first([](const SafetensorsFile& file) { return metadata_of(file, kWeightsOf); });
   if (!data.validation) return reference;
   reference.validation = read(kValidationTensor, *data.validation);
   if (!reference.validation) return std::nullopt;

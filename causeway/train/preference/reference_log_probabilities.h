@@ -35,6 +35,7 @@ class ReferenceLogProbabilities {
 struct RunReference {
   ReferenceLogProbabilities training;
   std::optional<ReferenceLogProbabilities> validation;  // where there is validation data
+  std::string weights = {};                             // that they are of: identity_of_weights()
 };
 
 // Of all pairs, by the model as it stands, with the kernels of the recipe's steps: a step of unchanged weights gives
@@ -43,17 +44,18 @@ RunReference compute_reference(const LanguageModel& model, const Recipe& recipe,
 
 // The file of a run directory that holds it.
 constexpr char kReferenceFile[] = "reference.safetensors";
-// What those numbers depend on: the data, the model's configuration and the weights of model.from, and lora.from. The
-// part about weights is empty where the directory is not there (any more).
-struct ReferenceIdentity {
-  std::string of_recipe_and_data, of_weights;
-};
-ReferenceIdentity reference_identity(const Recipe& recipe, const TrainingData& data);
+// A hash of what those numbers depend on besides the weights: the data and the model's configuration.
+std::string identity_of_recipe_and_data(const Recipe& recipe, const TrainingData& data);
+// A hash of the weights of model.from and, where the recipe names it, lora.from. Empty where one of the two is not
+// there (any more). Throws what reading them throws.
+std::string identity_of_weights(const Recipe& recipe);
 // By the first rank; the file is replaced when it is whole.
-void write_reference(const Recipe& recipe, const ReferenceIdentity& identity, const RunReference& reference);
-// Nothing where there is no such file, it is damaged, or it is of other data or weights. All ranks make the call, and
-// get what the first one reads.
-std::optional<RunReference> read_reference(const Ranks& ranks, const Recipe& recipe, const ReferenceIdentity& identity,
+void write_reference(const Recipe& recipe, const std::string& of_recipe_and_data, const RunReference& reference);
+// `of_weights`: the identity of the weights that the run begins with, or began with; empty where it is not known, and
+// the file is then taken whatever its weights. Nothing where there is no such file, it is damaged, or it is of other
+// data or weights. All ranks make the call, and get what the first one reads.
+std::optional<RunReference> read_reference(const Ranks& ranks, const Recipe& recipe,
+                                           const std::string& of_recipe_and_data, const std::string& of_weights,
                                            const TrainingData& data);
 
 }  // namespace causeway::train

@@ -1,11 +1,19 @@
 #include "causeway/train/recipe/parameter_groups.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <memory>
 
 #include "causeway/base/error.h"
 #include "causeway/base/printable.h"
 #include "causeway/base/yaml_document.h"
+#include "causeway/device/offline/offline_device.h"
+#include "causeway/model/language_model.h"
+#include "causeway/passes/recompute.h"
+#include "causeway/program/context.h"
+#include "causeway/train/recipe/recipe.h"
 
 namespace causeway::train {
 namespace {
@@ -73,7 +81,44 @@ ParameterGroup parse_group(const YAML::Node& node, size_t number) {
   return group;
 }
 
+// Of the whole model: all that groups may be of.
+std::vector<std::string> names_in_groups(const Recipe& recipe) {
+  const auto device = std::make_shared<OfflineDevice>(Target());  // names depend on none
+  const ContextScope scope(std::make_shared<Context>(device));
+  NewWeights weights{.adapter = recipe.adapter};
+  if (recipe.adapter.is_used()) weights.is_trained = [](const std::string&) { return false; };
+  const auto model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
+  std::vector<std::string> names;
+  for (const Parameter& parameter : model->parameters())
+    if (parameter.is_trained) names.push_back(parameter.name);
+  return names;
+}
+
 }  // namespace
+
+void require_members_of_groups(const Recipe& recipe) {
+  const std::vector<ParameterGroup>& groups = recipe.optimizer.groups;
+  if (groups.empty()) return;
+  const std::vector<std::string> names = names_in_groups(recipe);
+  require_members(groups, names, recipe.adapter.is_used() ? "parameter of an adapter" : "parameter of the model");
+  if (std::ranges::all_of(names, [&](const std::string& name) { return recipe.optimizer.is_frozen(name); }))
+    throw Error(ErrorKind::kInvalidArgument, "all parameters are frozen, and none is left to train", kParameterGroups,
+                "Freeze fewer, by a narrower pattern.");
+}
+
+bool groups_tell_layers_apart(const Recipe& recipe) {
+  const std::vector<ParameterGroup>& groups = recipe.optimizer.groups;
+  if (groups.empty()) return false;
+  std::map<std::string, const ParameterGroup*> by_name_in_layer;
+  for (const std::string& name : names_in_groups(recipe)) {
+    const std::string_view block = passes::block_of_scope(name);
+    if (block.empty()) continue;
+    const ParameterGroup* group = group_of(groups, name);
+    const auto [same, is_new] = by_name_in_layer.emplace(name.substr(block.size()), group);
+    if (!is_new && same->second != group) return true;
+  }
+  return false;
+}
 
 std::vector<ParameterGroup> parse_parameter_groups(const std::string& text) {
   const YAML::Node list = parse_yaml(text, kParameterGroups);

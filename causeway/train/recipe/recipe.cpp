@@ -19,6 +19,7 @@
 #include "causeway/model/family.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/model/peft_adapter.h"
+#include "causeway/optimizer/kept_moment.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/train/checkpoint/checkpoint.h"
@@ -345,7 +346,7 @@ void check_adapter(Recipe& r) {
   if (adapter.alpha == 0) adapter.alpha = 2 * static_cast<double>(adapter.rank);
   require(adapter.dropout >= 0 && adapter.dropout < 1, "lora.dropout", "must be at least 0 and below 1");
   for (const auto& group : r.optimizer.groups)
-    require(!group.frozen, "optimizer.groups", "with adapters all of the model is frozen, and no adapter can be",
+    require(!group.frozen, kParameterGroups, "with adapters all of the model is frozen, and no adapter can be",
             "Delete frozen, or name fewer matrices with lora.targets.");
   require(!target_patterns(adapter.targets).empty(), kTargets, "names no matrix", "Name some, or say all-linear.");
   require(r.train.precision != Precision::kFp8 && r.train.precision != Precision::kFp8Block, "train.precision",
@@ -357,9 +358,6 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys()).resolved();
   r.optimizer = (refuse_without_effect ? r.optimizer : r.optimizer.without_foreign_keys()).resolved();
   check_adapter(r);
-  require(!r.adapter.is_used() || std::ranges::none_of(r.optimizer.groups, &ParameterGroup::frozen), kParameterGroups,
-          "frozen has no effect with adapters (lora.rank): they alone are trained, and all of them",
-          "Say with lora.targets which matrices have one.");
   check_name(r.name);
   std::vector<std::string_view> architectures;
   for (const GpuArchitecture& architecture : gpu_architectures()) architectures.push_back(architecture.processor);
@@ -443,6 +441,9 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
     require(!stated[i].key.starts_with("lora.") || stated[i].value == unset[i].value, stated[i].key,
             "has no effect without lora.rank, the rank of the adapters", hint);
   refuse_preference_without_effect(r);
+  if (const std::string key = moment_key_without_effect(r.optimizer); !key.empty())
+    require(false, "optimizer." + key,
+            fmt::format("has no effect on averages in {} (optimizer.moments)", r.optimizer.own_text("moments")), hint);
   require(!r.data.allow_other_tokenizer || !r.model_from.empty(), "data.allow_other_tokenizer",
           "has no effect without model.from", hint);
   require(r.log.trace_from > 0 || r.log.trace_steps == Recipe().log.trace_steps, "log.trace_steps",
@@ -560,7 +561,10 @@ Recipe recipe_of(const std::vector<Setting>& settings, const std::string& where,
   if (refuse_without_effect && !recipe.adapter_from.empty()) take_adapter_of_directory(recipe, settings);
   if (refuse_without_effect) leave_to_data(recipe, settings);
   resolve(recipe, refuse_without_effect);
-  if (refuse_without_effect) refuse_settings_without_effect(recipe, settings);
+  if (refuse_without_effect) {
+    refuse_settings_without_effect(recipe, settings);
+    require_members_of_groups(recipe);
+  }
   return recipe;
 }
 

@@ -1,5 +1,6 @@
 #include "causeway/train/step/training_step.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -8,7 +9,6 @@
 #include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/base/hash.h"
-#include "causeway/device/offline/offline_device.h"
 #include "causeway/graph/op.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
@@ -90,18 +90,6 @@ PipelineShape pipeline_shape(const Recipe& recipe) {
   return {recipe.mesh.pp, recipe.train.pipeline_chunks, recipe.micro_batches()};
 }
 
-// Of the whole model.
-std::vector<std::string> parameter_names(const Recipe& recipe) {
-  if (recipe.optimizer.groups.empty()) return {};
-  const auto device = std::make_shared<OfflineDevice>(Target());  // names depend on none
-  const ContextScope scope(std::make_shared<Context>(device));
-  const auto model =
-      LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), NewWeights{.adapter = recipe.adapter});
-  std::vector<std::string> names;
-  for (const Parameter& parameter : model->parameters()) names.push_back(parameter.name);
-  return names;
-}
-
 }  // namespace
 
 PipelineOptions pipeline_options(const Recipe& recipe) {
@@ -130,7 +118,6 @@ NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed) {
   } else if (!recipe.optimizer.groups.empty()) {
     weights.is_trained = [optimizer = recipe.optimizer](const std::string& name) { return !optimizer.is_frozen(name); };
   }
-  require_members(recipe.optimizer.groups, parameter_names(recipe));
   return weights;
 }
 
@@ -151,10 +138,10 @@ double pipeline_bubble(const Recipe& recipe) {
 void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   const auto elements = static_cast<int64_t>(static_cast<double>(parameter_count(recipe.model)) *
                                              held_share(make_mesh(recipe.mesh)) / static_cast<double>(recipe.mesh.pp));
-  // Weights, and sums of gradients over micro-batches.
+  // Weights, and sums of gradients over micro-batches. Where some are frozen, as if all were.
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
   const int64_t bytes =
-      recipe.adapter.is_used()
+      recipe.adapter.is_used() || std::ranges::any_of(recipe.optimizer.groups, &ParameterGroup::frozen)
           ? elements * static_cast<int64_t>(size_bytes(new_weights(recipe).frozen_type))
           : elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
@@ -565,12 +552,15 @@ std::vector<Tensor> TrainingStep::apply(const Tensor& hyper) {
 Tensor TrainingStep::squares_by_layer(std::span<const Tensor> gradients) const {
   const auto last = static_cast<size_t>(recipe_.model.layers + 1);
   std::vector<Tensor> squares(last + 1, constant_tensor(DType::kF32, {}, 0));
+  // Parameters that are not trained count for the order, and have no gradient: `of_trained` is the next one.
   bool behind_layers = false;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    const Parameter& parameter = model_.parameters()[trained_[i]];
-    if (parameter.is_copy) continue;
+  size_t of_trained = 0;
+  for (const Parameter& parameter : model_.parameters()) {
     const std::optional<int64_t> layer = layer_of(parameter.name);
-    behind_layers = behind_layers || layer;
+    behind_layers = behind_layers || (layer && !parameter.is_copy);
+    if (!parameter.is_trained) continue;
+    const size_t i = of_trained++;
+    if (parameter.is_copy) continue;
     Tensor& sum_of_layer = squares[layer ? static_cast<size_t>(*layer + 1) : behind_layers ? last : 0];
     sum_of_layer = sum_of_layer + sum_of_squares(gradients.subspan(i, 1));
   }
@@ -628,25 +618,34 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
                : clamp(gradient, -config.gradient_clip, config.gradient_clip);
   };
   const Tensor rate = scalar_at(hyper, kLearningRate), step = scalar_at(hyper, kStep);
+  const bool leaves_steps_out = recipe_.train.on_non_finite == FaultPolicy::kSkip;
   const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
     target.assign(where(broadcast_to(finite, value.shape()), value, target));
   };
   std::vector<ParameterUpdate> updates;
   for (size_t k = 0; k < trained_.size(); ++k) {
     const Parameter& parameter = model_.parameters()[trained_[k]];
-    const double factor =
-        config.rate_factor(parameter.name) * (optimizer_.rate_factor ? optimizer_.rate_factor(parameter, config) : 1);
+    const double factor = optimizer_.rate_factor_of(parameter, config);
     updates.push_back({parameter, clipped(gradients[k]), kept_of(trained_[k]), factor == 1 ? rate : rate * factor, step,
                        config.decay_of(parameter.name, parameter.decays), seed_of(parameter)});
   }
   optimizer_.update_each(updates, config, [&](size_t k, const UpdatedParameter& updated) {
     Tensor& weight = weights_[trained_[k]];
     const ParameterUpdate& of = updates[k];
+    const Tensor before(Trace::current(), Trace::current().use(weight));  // a handle of its own: `weight` is assigned
     keep_unless_finite(weight, updated.parameter);
     CAUSEWAY_CHECK(updated.state.size() == of.state.size(), "{} keeps {} tensors of {} and updates {}", optimizer_.name,
                    of.state.size(), of.parameter.name, updated.state.size());
     std::vector<Tensor> kept = of.state;
-    for (size_t j = 0; j < kept.size(); ++j) keep_unless_finite(kept[j], updated.state[j]);
+    const std::vector<OptimizerState> described = optimizer_.state_of(of.parameter, config);
+    for (size_t j = 0; j < kept.size(); ++j) {
+      if (leaves_steps_out && described[j].begins_as_parameter) {
+        const Tensor left_out = where(broadcast_to(le(step, 1.0), before.shape()), before, kept[j]);
+        kept[j].assign(where(broadcast_to(finite, before.shape()), updated.state[j], left_out));
+      } else {
+        keep_unless_finite(kept[j], updated.state[j]);
+      }
+    }
   });
   return {loss, norm, cast(finite, DType::kF32)};
 }

@@ -3,7 +3,8 @@
 // stage of a pipeline has one program again, for all micro-batches (stage_trace.h).
 //
 // The loss is an Objective's (objective.h), a mean over the whole batch however it is split. A step whose loss or
-// gradient norm is not finite changes nothing.
+// gradient norm is not finite changes no weight, and nothing of the optimizer's state but what begins as the parameter
+// (OptimizerState).
 #pragma once
 
 #include <array>
@@ -162,6 +163,9 @@ class TrainingStep {
   // The rank's bytes of it, and of the sums of gradients over micro-batches.
   int64_t state_bytes() const;
   int64_t gradient_sum_bytes() const;
+  // The rank's bytes of what the main step reads beside weights and the batch: what the optimizer keeps; or sums of
+  // gradients, and that of which it takes the weights at which gradients are taken. Known after trace() or prepare().
+  int64_t bytes_of_state_in_main() const;
 
   // The step that holds the forward and backward pass, and the types of its arguments: for `causeway explain`.
   Step& main_step() { return *main_; }
@@ -217,9 +221,6 @@ class TrainingStep {
   int64_t reserved_bytes();
   int64_t frozen_bytes_aside() const;
   int64_t weight_bytes() const;
-  // Of what the main step reads beside weights and the batch: what the optimizer keeps; or sums of gradients, and that
-  // of which it takes the weights at which gradients are taken.
-  int64_t bytes_of_state_in_main() const;
 
   LanguageModel& model_;
   const Recipe& recipe_;
