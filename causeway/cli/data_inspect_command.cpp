@@ -66,18 +66,6 @@ std::string text_of(const TargetsRecord& targets) {
   return text;
 }
 
-nlohmann::ordered_json targets_json(const TargetsRecord& targets) {
-  nlohmann::ordered_json json = {{"rule", targets.rule}};
-  for (const TargetsRecord::Template& one : targets.templates)
-    json["templates"].push_back({{"name", one.name}, {"text", one.text}});
-  if (!targets.date.empty()) json["date"] = targets.date;
-  if (targets.max_length > 0) {
-    json["max_length"] = targets.max_length;
-    json["truncation"] = targets.truncation;
-  }
-  return json;
-}
-
 // What is trained on in green, or between brackets where there are no colours.
 void show_text(const TextSample& sample) {
   if (sample.pieces.empty()) return output("{}\n", sample.text);
@@ -98,7 +86,7 @@ void inspect_data(const InspectCommand& command) {
     nlohmann::ordered_json json;
     if (inspection.tokenizer)
       json["tokenizer"] = {{"name", inspection.tokenizer->name}, {"fingerprint", inspection.tokenizer->fingerprint}};
-    if (inspection.targets) json["targets"] = targets_json(*inspection.targets);
+    if (inspection.targets) json["targets"] = formats::targets_to_json(*inspection.targets);
     if (inspection.holds_pairs) json["pairs"] = true;
     if (inspection.documents) json["documents"] = documents_json(*inspection.documents);
     for (const SourceFile& source : inspection.sources) json["sources"].push_back(source.path);

@@ -122,18 +122,6 @@ std::optional<DocumentTokens> documents_from_json(const Fields& parent, const Js
   return DocumentTokens{ids("before"), ids("after"), reads.get<bool>()};
 }
 
-OrderedJson targets_to_json(const TargetsRecord& targets) {
-  OrderedJson json = {{"rule", targets.rule}};
-  for (const TargetsRecord::Template& one : targets.templates)
-    json["templates"].push_back({{"name", one.name}, {"text", one.text}});
-  if (!targets.date.empty()) json["date"] = targets.date;
-  if (targets.max_length > 0) {
-    json["max_length"] = targets.max_length;
-    json["truncation"] = targets.truncation;
-  }
-  return json;
-}
-
 TargetsRecord targets_from_json(const Json& json, const std::string& where) {
   const Fields fields(json, "\"targets\"", where);
   TargetsRecord targets;
@@ -199,6 +187,18 @@ SplitEntry split_from_json(const std::string& name, const Json& json, bool has_t
 }
 
 }  // namespace
+
+OrderedJson targets_to_json(const TargetsRecord& targets) {
+  OrderedJson json = {{"rule", targets.rule}};
+  for (const TargetsRecord::Template& one : targets.templates)
+    json["templates"].push_back({{"name", one.name}, {"text", one.text}});
+  if (!targets.date.empty()) json["date"] = targets.date;
+  if (targets.max_length > 0) {
+    json["max_length"] = targets.max_length;
+    json["truncation"] = targets.truncation;
+  }
+  return json;
+}
 
 std::string print_shard_metadata(const ShardMetadata& metadata) {
   OrderedJson json = {{"tokenizer", tokenizer_to_json(metadata.tokenizer)}};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -88,6 +89,9 @@ struct DatasetManifest {
 constexpr std::string_view kManifestFileName = "dataset.json";
 // The directory, inside the dataset's, with the tokenizer's own files (see Tokenizer::save).
 constexpr std::string_view kTokenizerDirectoryName = "tokenizer";
+
+// What a manifest says of its targets, as it stands there.
+nlohmann::ordered_json targets_to_json(const TargetsRecord& targets);
 
 // JSON text of each, and back. Parsing throws Error(kCorrupt) naming `where` and what is missing or wrong.
 std::string print_shard_metadata(const ShardMetadata& metadata);

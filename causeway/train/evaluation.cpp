@@ -15,15 +15,6 @@
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::train {
-namespace {
-
-StepOptions step_options(const Recipe& recipe) {
-  StepOptions options;
-  options.program.pipeline = pipeline_options(recipe);
-  return options;
-}
-
-}  // namespace
 
 Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const TokenDataset& dataset)
     : recipe_(recipe),

@@ -9,15 +9,6 @@
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::train {
-namespace {
-
-StepOptions options_of_pass(const Recipe& recipe) {
-  StepOptions options;
-  options.program.pipeline = pipeline_options(recipe);
-  return options;
-}
-
-}  // namespace
 
 PairPass::PairPass(const LanguageModel& model, const Recipe& recipe, const TokenDataset& dataset,
                    const ReferenceLogProbabilities* reference, Trace trace)
@@ -33,7 +24,7 @@ PairPass::PairPass(const LanguageModel& model, const Recipe& recipe, const Token
             if (arguments.size() > 2) batch.reference = arguments[2];
             return trace(model, batch);
           },
-          options_of_pass(recipe)) {}
+          step_options(recipe)) {}
 
 void PairPass::run(const DocumentPairs& pairs, uint64_t samples,
                    const std::function<void(const Batch&, int64_t, const std::vector<Tensor>&)>& visit) {

@@ -105,6 +105,12 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   return options;
 }
 
+StepOptions step_options(const Recipe& recipe) {
+  StepOptions options;
+  options.program.pipeline = pipeline_options(recipe);
+  return options;
+}
+
 WeightStorage weight_storage(const Recipe& recipe) {
   const bool in_halves = multiplies_narrow(recipe) && Context::current()->device().target().has_gemms_of_halves();
   return in_halves ? WeightStorage::kHalves : WeightStorage::kElements;

@@ -271,5 +271,7 @@ NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed = {});
 
 // The pipeline options that a recipe asks for.
 PipelineOptions pipeline_options(const Recipe& recipe);
+// The same for a Step beside the training step: evaluation, or a pass over preference pairs.
+StepOptions step_options(const Recipe& recipe);
 
 }  // namespace causeway::train
