@@ -104,8 +104,9 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "Nothing is kept in the host's memory: train.recompute, mesh.fsdp and a smaller train.micro_batch_size save the "
      "device's."},
     {NameOf::kRecipeKey,
-     "load_in_8bit load_in_4bit quantization quantization_config bits bnb_4bit_compute_dtype quantize", "",
-     "Weights are trained in f32, and none are quantized."},
+     "load_in_8bit load_in_4bit quantization quantization_config bits bnb_4bit_compute_dtype bnb_4bit_quant_type "
+     "bnb_4bit_use_double_quant quantize quantize_base qlora nf4",
+     "lora.base", "With lora.base: nf4 (or f8) the base of adapters lies in 4 (or 8) bits; what is trained is in f32."},
     {NameOf::kRecipeKey, "on_nan nan_policy skip_nan check_for_nan_in_loss_and_grad", "train.on_non_finite", ""},
     // --- Adapters
     {NameOf::kRecipeKey, "lora lora_r lora_rank r rank adapter adapters peft peft_config use_peft use_lora",
@@ -120,7 +121,8 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kRecipeKey, "lora_model_dir peft_model_path adapter_name_or_path adapter_path resume_from_adapter",
      "lora.from", ""},
     // --- What is not trained here
-    {NameOf::kRecipeKey, "qlora loftq nf4", "", "The base of adapters lies in bf16 or f32, not in 4 bits."},
+    {NameOf::kRecipeKey, "loftq", "",
+     "Adapters begin at zero (or with lora.from), not with what a base in 4 bits (lora.base) lacks."},
     {NameOf::kRecipeKey, "dpo ipo orpo simpo loss_type preference_loss", "preference.loss", ""},
     {NameOf::kRecipeKey, "dpo_beta simpo_beta orpo_alpha", "preference.beta", ""},
     {NameOf::kRecipeKey, "simpo_gamma", "preference.margin", ""},

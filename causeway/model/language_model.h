@@ -53,6 +53,15 @@ struct Parameter {
   bool is_trained = true;
   bool input_first = false;  // a matrix of GEMMs that lies as [in, out]; others are [out, in]
   bool is_adapter = false;   // a part of an adapter: no weight of the model that it belongs to
+  // Of a frozen matrix that lies in fewer bits: `tensor` are its codes, and parameters named "NAME.PART" follow, its
+  // scales.
+  std::shared_ptr<QuantizedWeight> quantized = {};
+  bool is_scale = false;
+
+  // Whether files of the model's weights have a tensor for it.
+  bool is_stored() const { return !is_adapter && !is_scale; }
+  // Of that tensor.
+  std::vector<int64_t> stored_shape() const;
 };
 
 // What one forward pass is given beside the tokens.
@@ -190,12 +199,17 @@ class LanguageModel {
 
  private:
   Tensor last_stream(const ForwardInputs& inputs) const;
+  void initialize(Tensor& tensor, const std::string& name, Initial initial, uint64_t seed) const;
+  // One that is declared now.
+  Parameter& add_parameter(const std::string& name, const Tensor& tensor);
+  void declare_quantized(Matrix& matrix, ParameterDim out, ParameterDim in, Initial initial, const NewWeights& weights);
 
   ModelConfig config_;
   ModelPart part_;
   std::vector<Parameter> parameters_;
   std::vector<Matrix> matrices_;
   AdapterConfig adapter_;
+  Tensor code_values_;                     // that matrices in nf4 share
   std::optional<int64_t> declared_piece_;  // of what is declared now; nothing: what comes before the layers
 };
 

@@ -11,6 +11,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/graph/op.h"
 #include "causeway/model/parameter_sharding.h"
+#include "causeway/model/quantized_weight.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/optimizer_scope.h"
 #include "causeway/passes/recompute.h"
@@ -148,7 +149,7 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
   const int64_t bytes =
       recipe.adapter.is_used() || std::ranges::any_of(recipe.optimizer.groups, &ParameterGroup::frozen)
-          ? elements * static_cast<int64_t>(size_bytes(new_weights(recipe).frozen_type))
+          ? least_bytes_of_base(recipe.adapter, elements, new_weights(recipe).frozen_type)
           : elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
