@@ -248,7 +248,7 @@ Tensor LanguageModel::logits_after(const ForwardInputs& inputs, const Tensor& la
 
 Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const {
   const Tensor stream = last_stream(inputs);
-  return sum_over_stages(stream.defined() ? loss_of_stream(stream, targets, token_weights)
+  return sum_over_stages(stream.defined() ? loss_of_stream(stream, targets, token_weights, 0).loss
                                           : constant_tensor(DType::kF32, {}, 0));
 }
 
@@ -260,11 +260,20 @@ Tensor LanguageModel::token_losses(const ForwardInputs& inputs, const Tensor& ta
                               {.reduction = Reduction::kNone, .softcap = logit_softcap()});
 }
 
-Tensor LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const {
+LossAndZLoss LanguageModel::loss_and_z_loss(const ForwardInputs& inputs, const Tensor& targets,
+                                            const Tensor& token_weights, double coefficient) const {
+  CAUSEWAY_CHECK(part_.is_whole());
+  return loss_of_stream(last_stream(inputs), targets, token_weights, coefficient);
+}
+
+LossAndZLoss LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights,
+                                           double coefficient) const {
   const Scope scope("head");
-  return linear_cross_entropy(
-      last_norm(stream), output_weight(), targets,
-      {.reduction = Reduction::kSum, .token_weights = token_weights, .softcap = logit_softcap()});
+  const LinearCrossEntropyOptions options = {
+      .reduction = Reduction::kSum, .token_weights = token_weights, .softcap = logit_softcap()};
+  const Tensor hidden = last_norm(stream);
+  if (coefficient == 0) return {linear_cross_entropy(hidden, output_weight(), targets, options), {}};
+  return linear_cross_entropy_and_z_loss(hidden, output_weight(), targets, coefficient, options);
 }
 
 Tensor LanguageModel::look_up(const Tensor& ids, const Tensor& table) {

@@ -13,6 +13,7 @@
 #include "causeway/model/model_part.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/model/sequence_order.h"
+#include "causeway/tensor/loss_ops.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway::model {
@@ -137,6 +138,11 @@ class LanguageModel {
   // [B, T]. Never holds all logits. The same on every rank.
   Tensor loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const;
 
+  // The same, and with a coefficient above 0 the z-loss beside it, which is undefined otherwise
+  // (linear_cross_entropy_and_z_loss()). Of a whole model.
+  LossAndZLoss loss_and_z_loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights,
+                               double coefficient) const;
+
   // -log p(target_i) of each, f32 [B, T], 0 where a target is ignored. The gradient of each is its own, and computes
   // the logits again. Of a whole model.
   Tensor token_losses(const ForwardInputs& inputs, const Tensor& targets) const;
@@ -144,8 +150,9 @@ class LanguageModel {
   // One piece of it that is here. The residual stream [B, T, width] before it (before the first piece: undefined) gives
   // that after it.
   Tensor run_piece(int64_t piece, const Tensor& stream, const ForwardInputs& given) const;
-  // What comes after the last piece, of its residual stream: as loss(), on the stage that has it.
-  Tensor loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const;
+  // What comes after the last piece, of its residual stream: as loss_and_z_loss(), on the stage that has it.
+  LossAndZLoss loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights,
+                              double coefficient) const;
 
  protected:
   LanguageModel(const ModelConfig& config, const ModelPart& part) : config_(config), part_(part) {}

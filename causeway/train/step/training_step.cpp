@@ -482,9 +482,11 @@ std::vector<Tensor> TrainingStep::staged(const MainArguments& arguments) {
   const std::vector<StageAction> schedule = place_ ? stage_schedule_at(kind, pipeline_shape(recipe_), stage, *place_)
                                                    : stage_schedule(kind, pipeline_shape(recipe_), stage);
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
-  const StageResults results = trace_stage(model_, schedule, batches);
+  const StageResults of_stage = trace_stage(model_, schedule, batches, recipe_.train.z_loss);
   leave_gradient_point(weights);
-  return update(results.loss, results.gradients, arguments.hyper);
+  std::vector<Tensor> results = update(of_stage.loss, of_stage.gradients, arguments.hyper);
+  if (of_stage.z_loss.defined()) results.push_back(sum_over_stages(of_stage.z_loss));
+  return results;
 }
 
 std::vector<Tensor> TrainingStep::trained_weights() const {
@@ -528,7 +530,7 @@ void TrainingStep::leave_gradient_point(const std::vector<Tensor>& weights) {
 std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const std::vector<Tensor> value = values(arguments);
-  const std::vector<Tensor> gradient = gradients(value.front(), trained_weights());
+  const std::vector<Tensor> gradient = gradients(objective_->minimized(value), trained_weights());
   leave_gradient_point(weights);
   std::vector<Tensor> results = update(value.front(), gradient, arguments.hyper);
   results.insert(results.end(), value.begin() + 1, value.end());
@@ -538,7 +540,7 @@ std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
 std::vector<Tensor> TrainingStep::accumulate(const MainArguments& arguments) {
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const std::vector<Tensor> value = values(arguments);
-  const std::vector<Tensor> gradient = gradients(value.front(), trained_weights());
+  const std::vector<Tensor> gradient = gradients(objective_->minimized(value), trained_weights());
   leave_gradient_point(weights);
   for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
   for (size_t i = 0; i < value.size(); ++i) value_sums_[i].assign(value_sums_[i] + value[i]);
