@@ -62,7 +62,7 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kRecipeKey,
      "stochastic_rounding use_stochastic_rounding bf16_stochastic_round bf16_stochastic_rounding kahan kahan_sum "
      "kahan_summation use_kahan_summation optimi_kahan_sum master_weights main_params_dtype master_dtype",
-     "optimizer.weights", "f32, bf16_stochastic or bf16_kahan: what trained matrices lie in."},
+     "optimizer.weights", "It is what trained matrices lie in: f32, bf16_stochastic or bf16_kahan."},
     // --- Steps and batches
     {NameOf::kRecipeKey,
      "max_steps num_steps total_steps train_steps training_steps train_iters max_iters num_iterations "

@@ -148,7 +148,7 @@ void initialize_adapters(LanguageModel& model, uint64_t seed) {
       Matrix& matrix = matrices[i];
       const RandomStreams streams(0);
       const double bound = 1 / std::sqrt(static_cast<double>(matrix.a.size(1).constant()));
-      matrix.a.assign((rand(matrix.a.shape(), keys[i]) * 2.0 - 1.0) * bound);
+      matrix.a.assign(cast((rand(matrix.a.shape(), keys[i]) * 2.0 - 1.0) * bound, matrix.a.dtype()));
       matrix.b.assign(zeros_like(matrix.b));
       if (matrix.magnitude.defined())
         matrix.magnitude.assign(lengths_of_rows(cast(matrix.weight, DType::kF32), matrix.input_first));

@@ -46,8 +46,9 @@ void require_memory(const ModelConfig& config, const ModelPart& part, const NewW
   const Device& device = Context::current()->device();
   // What a rank holds at least: some parameters may not divide.
   const double share = held_share(Context::current()->mesh()) / static_cast<double>(part.stages());
-  const DType least = weights.is_trained ? weights.frozen_type : DType::kF32;
-  const int64_t all = parameter_count(config) * static_cast<int64_t>(size_bytes(least));
+  const size_t trained = size_bytes(weights.trained_type);
+  const size_t least = weights.is_trained ? std::min(trained, size_bytes(weights.frozen_type)) : trained;
+  const int64_t all = parameter_count(config) * static_cast<int64_t>(least);
   const auto bytes = static_cast<int64_t>(static_cast<double>(all) * share);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
@@ -108,8 +109,9 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   const bool only_multiplied =
       shape.size() >= 2 && declared_piece_.has_value();  // embeddings are declared before layers
   const bool is_trained = !weights.is_trained || weights.is_trained(name);
-  const DType type = is_trained || shape.size() < 2 ? DType::kF32 : weights.frozen_type;
-  Tensor tensor = only_multiplied && is_trained && weights.storage == WeightStorage::kHalves
+  const DType type = shape.size() < 2 ? DType::kF32 : is_trained ? weights.trained_type : weights.frozen_type;
+  const bool may_be_halves = only_multiplied && is_trained && type == DType::kF32;
+  Tensor tensor = may_be_halves && weights.storage == WeightStorage::kHalves
                       ? Tensor::uninitialized_halves(shape, lies)
                       : Tensor::uninitialized(shape, type, lies);
   const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
@@ -143,7 +145,7 @@ Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, 
   const std::vector<std::string> patterns = target_patterns(adapter.targets);
   if (adapter.is_used() && std::ranges::any_of(patterns, [&](const auto& one) { return matches_target(one, name); })) {
     const ParameterDim rank{adapter.rank, LogicalDim::kRank};
-    const NewWeights of_adapter{.storage = weights.storage};
+    const NewWeights of_adapter{.storage = weights.storage, .trained_type = weights.trained_type};
     const auto part = [&](const char* end, const std::vector<ParameterDim>& shape) {
       const Tensor tensor = declare(name + end, shape, Initial::kZeros, of_adapter);
       parameters_.back().is_adapter = true;

@@ -32,9 +32,8 @@ struct NewWeights {
   WeightStorage storage = WeightStorage::kElements;
   // Whether a parameter of that name is trained; empty: all are.
   std::function<bool(const std::string& name)> is_trained = {};
-  // In which matrices and tables lie that are not trained: the type they are multiplied in, f32 or bf16. Vectors lie in
-  // f32.
-  DType frozen_type = DType::kF32;
+  // In which matrices and tables lie that are not trained, and that are: f32 or bf16. Vectors lie in f32.
+  DType frozen_type = DType::kF32, trained_type = DType::kF32;
   // Adapters beside them, which are trained whatever `is_trained` says. Their contents are undefined until
   // initialize_adapters().
   AdapterConfig adapter = {};
@@ -42,7 +41,7 @@ struct NewWeights {
 
 struct Parameter {
   std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
-  Tensor tensor;      // f32 unless frozen, in Hugging Face's layout; cut over the mesh where its context has one
+  Tensor tensor;      // f32 or bf16 (NewWeights), in Hugging Face's layout; cut over the mesh where its context has one
   bool decays;        // weight decay applies: matrices and embeddings, not norms and biases
   int64_t piece = 0;  // of the model (ModelPart), where it is used
   // A tied embedding whose output layer is another stage's, or the other way round: both ends hold it, and update it by

@@ -191,7 +191,7 @@ class TrainingStep {
   std::vector<Tensor> fused(const MainArguments& arguments);
   std::vector<Tensor> accumulate(const MainArguments& arguments);
   std::vector<Tensor> apply(const Tensor& hyper);
-  // In a trace: until leave_gradient_point() weights are those at which the optimizer takes gradients. Gives the
+  // In a trace: until leave_gradient_point() weights are those at which the optimizer takes gradients, in f32. Gives the
   // weights themselves; nothing where these are the same.
   std::vector<Tensor> enter_gradient_point(const Tensor& hyper);
   void leave_gradient_point(const std::vector<Tensor>& weights);
