@@ -176,7 +176,7 @@ struct Attributes {
   Shape limit;
   std::vector<int64_t> strides;
   double value = 0;
-  double z_loss = 0;      // linear_cross_entropy
+  double z_loss = 0;          // linear_cross_entropy
   DType dtype = DType::kF32;  // constant, iota, cast, bitcast, dot, input
   bool transpose_a = false;
   bool transpose_b = false;

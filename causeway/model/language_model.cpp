@@ -111,9 +111,8 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   const bool is_trained = !weights.is_trained || weights.is_trained(name);
   const DType type = shape.size() < 2 ? DType::kF32 : is_trained ? weights.trained_type : weights.frozen_type;
   const bool may_be_halves = only_multiplied && is_trained && type == DType::kF32;
-  Tensor tensor = may_be_halves && weights.storage == WeightStorage::kHalves
-                      ? Tensor::uninitialized_halves(shape, lies)
-                      : Tensor::uninitialized(shape, type, lies);
+  Tensor tensor = may_be_halves && weights.storage == WeightStorage::kHalves ? Tensor::uninitialized_halves(shape, lies)
+                                                                             : Tensor::uninitialized(shape, type, lies);
   const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
   const bool is_normal = initial == Initial::kNormal || initial == Initial::kResidualNormal;
   if (weights.seed && is_normal) {

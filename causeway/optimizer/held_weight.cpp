@@ -15,12 +15,12 @@ bool is_compensated(const Parameter& parameter, const OptimizerConfig& config) {
 }
 
 // The tensors of weight_states(); undefined where there is none.
-struct Kept {
+struct KeptWeights {
   Tensor trained, compensation, trained_compensation;
 };
 
-Kept kept_of(const ParameterUpdate& of, const OptimizerConfig& config) {
-  Kept kept;
+KeptWeights kept_of_weight(const ParameterUpdate& of, const OptimizerConfig& config) {
+  KeptWeights kept;
   auto next = of.state.end() - static_cast<std::ptrdiff_t>(weight_states(of.parameter, config).size());
   if (averages(config)) kept.trained = *next++;
   if (!is_compensated(of.parameter, config)) return kept;
@@ -30,7 +30,7 @@ Kept kept_of(const ParameterUpdate& of, const OptimizerConfig& config) {
 }
 
 // The trained weight and the average begin at the same values.
-Tensor trained_of(const ParameterUpdate& of, const Kept& kept) {
+Tensor trained_of(const ParameterUpdate& of, const KeptWeights& kept) {
   if (!kept.trained.defined()) return of.parameter.tensor;
   return where(broadcast_to(le(of.step, 1.0), kept.trained.shape()), of.parameter.tensor, kept.trained);
 }
@@ -40,12 +40,13 @@ Tensor value_of(const Tensor& held, const Tensor& compensation) {
   return compensation.defined() ? value + cast(compensation, DType::kF32) : value;
 }
 
-struct Stored {
+struct StoredWeight {
   Tensor weight, compensation;
 };
 
 // `random`: 16 bits, undefined to round to nearest.
-Stored store(const Tensor& value, const ParameterUpdate& of, const OptimizerConfig& config, const Tensor& random) {
+StoredWeight store_weight(const Tensor& value, const ParameterUpdate& of, const OptimizerConfig& config,
+                          const Tensor& random) {
   const DType held = of.parameter.tensor.dtype();
   if (random.defined()) return {cast(stochastically_rounded_to_bf16(value, random), held), {}};
   const Tensor weight = cast(value, held);
@@ -73,14 +74,13 @@ int64_t weight_state_bytes_of_element(const OptimizerConfig& config) {
 }
 
 WeightValues weight_values(const ParameterUpdate& of, const OptimizerConfig& config) {
-  const Kept kept = kept_of(of, config);
+  const KeptWeights kept = kept_of_weight(of, config);
   if (!averages(config)) return {value_of(of.parameter.tensor, kept.compensation), {}};
-  return {value_of(trained_of(of, kept), kept.trained_compensation),
-          value_of(of.parameter.tensor, kept.compensation)};
+  return {value_of(trained_of(of, kept), kept.trained_compensation), value_of(of.parameter.tensor, kept.compensation)};
 }
 
 Tensor trained_weight(const ParameterUpdate& of, const OptimizerConfig& config) {
-  return trained_of(of, kept_of(of, config));
+  return trained_of(of, kept_of_weight(of, config));
 }
 
 UpdatedParameter stored_weights(const ParameterUpdate& of, const WeightValues& before, UpdatedParameter updated,
@@ -89,15 +89,15 @@ UpdatedParameter stored_weights(const ParameterUpdate& of, const WeightValues& b
   const Tensor bits = rounds ? rounding_bits(of, RoundingStream::kWeights) : Tensor();
   const Tensor trained = updated.parameter;
   Tensor value = trained;
-  Stored stored_trained;
+  StoredWeight stored_trained;
   if (averages(config)) {
     constexpr double kWarmUp = 9;
     const Tensor decay = minimum(of.step / (of.step + kWarmUp), config.average_decay);
-    stored_trained = store(trained, of, config, rounds ? upper_16_bits(bits) : Tensor());
+    stored_trained = store_weight(trained, of, config, rounds ? upper_16_bits(bits) : Tensor());
     updated.state.push_back(stored_trained.weight);
     value = before.average + (1.0 - decay) * (trained - before.average);
   }
-  const Stored stored = store(value, of, config, rounds ? lower_16_bits(bits) : Tensor());
+  const StoredWeight stored = store_weight(value, of, config, rounds ? lower_16_bits(bits) : Tensor());
   updated.parameter = stored.weight;
   if (stored.compensation.defined()) updated.state.push_back(stored.compensation);
   if (stored_trained.compensation.defined()) updated.state.push_back(stored_trained.compensation);

@@ -5,8 +5,8 @@
 // bf16_stochastic: up or down at random, so that small steps move a weight in the mean (stochastic_rounding.h).
 //
 // bf16_kahan: to nearest, and what was rounded off is kept in bf16 as "compensation.NAME" (Zamirai et al., Revisiting
-// BFloat16 Training, 2020 (2010.06192), algorithm 3, with its sums in f32). A step begins with the sum of the two, which
-// has 16 bits of mantissa or more; the model computes with the weight alone.
+// BFloat16 Training, 2020 (2010.06192), algorithm 3, with its sums in f32). A step begins with the sum of the two,
+// which has 16 bits of mantissa or more; the model computes with the weight alone.
 //
 // Vectors (norms, biases) lie in f32 with either.
 #pragma once

@@ -1,6 +1,6 @@
 // Rounding to bf16 up or down at random, so that the mean is the value. The random numbers are Philox by the run's
-// seed, the parameter's name, the step and the element's index in the whole parameter: the same on every mesh and device,
-// and after a checkpoint.
+// seed, the parameter's name, the step and the element's index in the whole parameter: the same on every mesh and
+// device, and after a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ Tensor rounding_bits(const ParameterUpdate& of, RoundingStream stream);
 Tensor lower_16_bits(const Tensor& bits);
 Tensor upper_16_bits(const Tensor& bits);
 
-// One of the two neighbours of x in bf16, as f32: the one farther from 0 by the share of the way to it. `random`: from 0
-// to 2^16 - 1, i32. NaN stays NaN.
+// One of the two neighbours of x in bf16, as f32: the one farther from 0 by the share of the way to it. `random`: from
+// 0 to 2^16 - 1, i32. NaN stays NaN.
 Tensor stochastically_rounded_to_bf16(const Tensor& x, const Tensor& random);
 
 }  // namespace causeway::optimizer

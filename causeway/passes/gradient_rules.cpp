@@ -306,14 +306,12 @@ Values linear_cross_entropy_rule(const Request& r) {
     // computed again, the rest.
     const Value alone = r.graph.add(Op::kLinearCrossEntropy, r.node.inputs, plain);
     if (of_z.valid()) add_both(r.values[0].node, of_z);
-    add_both(alone.node, !of_z.valid()     ? of_loss
-                         : of_loss.valid() ? r.build.sub(of_loss, of_z)
-                                           : r.build.neg(of_z));
+    add_both(alone.node, !of_z.valid() ? of_loss : of_loss.valid() ? r.build.sub(of_loss, of_z) : r.build.neg(of_z));
   }
   // Of terms, each with a gradient of its own: the loss whose weights are those. The logits are computed again.
   if (const Value g = r.output_gradients[3]; g.valid()) {
-    const Value again = r.graph.add(
-        Op::kLinearCrossEntropy, {r.input(0), r.input(1), r.input(2), r.build.mul(r.input(3), g)}, plain);
+    const Value again =
+        r.graph.add(Op::kLinearCrossEntropy, {r.input(0), r.input(1), r.input(2), r.build.mul(r.input(3), g)}, plain);
     add_both(again.node, {});
   }
   return result;

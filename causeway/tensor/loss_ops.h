@@ -31,10 +31,10 @@ struct LinearCrossEntropyOptions {
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                             const LinearCrossEntropyOptions& options = {});
 
-// The same sum of losses, and the z-loss of the targets that it is of: coefficient x the sum of weight x log(Z)^2, where
-// Z is the sum of the exponentials of a token's logits (Chowdhery et al., PaLM, 2022, 2204.02311, section 5). f32 []
-// each. The gradient of what adds the two up is computed together with them; that of either alone costs the logits once
-// more.
+// The same sum of losses, and the z-loss of the targets that it is of: coefficient x the sum of weight x log(Z)^2,
+// where Z is the sum of the exponentials of a token's logits (Chowdhery et al., PaLM, 2022, 2204.02311, section 5). f32
+// [] each. The gradient of what adds the two up is computed together with them; that of either alone costs the logits
+// once more.
 struct LossAndZLoss {
   Tensor loss, z_loss;
 };

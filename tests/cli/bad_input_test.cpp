@@ -74,8 +74,10 @@ TEST_F(BadInputTest, APipelineWhoseFirstStageTrainsNothing) {
   prepare_data();
   const std::string frozen =
       "optimizer.groups=[{pattern: 'model.embed*', frozen: true}, {pattern: 'model.layers.0.*', frozen: true}]";
-  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
-           {"plan", "tiny.yaml", "--hardware", "h200"}, {"explain", "tiny.yaml"}, {"explain", "tiny.yaml", "--stage", "1"}}) {
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"plan", "tiny.yaml", "--hardware", "h200"},
+                                             {"explain", "tiny.yaml"},
+                                             {"explain", "tiny.yaml", "--stage", "1"}}) {
     std::vector<std::string> words = command;
     words.insert(words.end(), {"mesh.pp=2", frozen});
     expect_failure(words, 1,

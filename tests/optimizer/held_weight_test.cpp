@@ -108,10 +108,10 @@ TEST(HeldWeight, RandomNumbersAreTheParametersTheStepsAndTheElements) {
 }
 
 TEST(HeldWeight, WhatIsNoNumberStaysNone) {
-  const auto bits = std::to_array<uint32_t>({0x7fffffff, 0xffffffff, 0x7fc00000, 0x7f800000, 0xff800000, 0, 0x80000000});
+  const auto bits =
+      std::to_array<uint32_t>({0x7fffffff, 0xffffffff, 0x7fc00000, 0x7f800000, 0xff800000, 0, 0x80000000});
   const Tensor x = Tensor::from_bytes(std::as_bytes(std::span(bits)), {7}, DType::kF32);
-  const std::vector<double> rounded =
-      stochastically_rounded_to_bf16(x, full({Dim(7)}, 0xffff, DType::kI32)).values();
+  const std::vector<double> rounded = stochastically_rounded_to_bf16(x, full({Dim(7)}, 0xffff, DType::kI32)).values();
   for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(rounded[i])) << i;
   EXPECT_EQ(rounded[3], HUGE_VAL);
   EXPECT_EQ(rounded[4], -HUGE_VAL);

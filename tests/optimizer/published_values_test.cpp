@@ -36,15 +36,14 @@ std::vector<double> trained(const Published& published, const std::vector<int64_
   size_t count = 1;
   for (const int64_t size : shape) count *= static_cast<size_t>(size);
   OptimizerSteps steps(
-      config, {"weight", Tensor::from_values(elements(count, [](double i) { return std::sin(1 + i); }), shape),
-               decay > 0});
+      config,
+      {"weight", Tensor::from_values(elements(count, [](double i) { return std::sin(1 + i); }), shape), decay > 0});
   const Shape before = steps.parameter.tensor.shape();
   for (int step = 1; step <= 6; ++step) {
-    steps.take(elements(count,
-                        [&](double i) {
-                          return std::cos(3 * i + step + shift) * (static_cast<int>(i) % 2 != 0 ? 0.1 : 1.0);
-                        }),
-               published.rate(step), decay);
+    steps.take(
+        elements(count,
+                 [&](double i) { return std::cos(3 * i + step + shift) * (static_cast<int>(i) % 2 != 0 ? 0.1 : 1.0); }),
+        published.rate(step), decay);
     EXPECT_EQ(steps.parameter.tensor.shape(), before);
   }
   return steps.values();

@@ -71,13 +71,13 @@ TEST(PlannedMemory, OfEveryAxis) {
   }
 }
 
-// Weights in bf16 are what GEMMs multiply and rows are looked up in: there is no copy of them in f32, nor in bf16 as f32
-// weights have one.
+// Weights in bf16 are what GEMMs multiply and rows are looked up in: there is no copy of them in f32, nor in bf16 as
+// f32 weights have one.
 TEST(PlannedMemory, OfWeightsInBf16ThereIsNoCopy) {
   for (const char* device : {"cpu", "emulator:sm_90a"}) {
     const auto arena = [&](const std::string& weights, const std::string& tied) {
-      const Recipe recipe =
-          planned_recipe({"model.vocabulary_size=2048", "model.tie_embeddings=" + tied, "optimizer.weights=" + weights});
+      const Recipe recipe = planned_recipe(
+          {"model.vocabulary_size=2048", "model.tie_embeddings=" + tied, "optimizer.weights=" + weights});
       const ContextScope scope(Context::open(device));
       NewWeights of = new_weights(recipe, 3);
       of.storage = WeightStorage::kElements;

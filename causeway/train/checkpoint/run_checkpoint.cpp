@@ -353,8 +353,7 @@ std::string checkpoint_reference(const CheckpointReader& checkpoint) {
   return checkpoint.state().trainer.value(kReferenceWeights, std::string());
 }
 
-std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint,
-                                                     std::optional<DType> type) {
+std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint, std::optional<DType> type) {
   const Recipe recipe = checkpoint_recipe(checkpoint);
   NewWeights weights = new_weights(recipe);
   weights.storage = WeightStorage::kElements;

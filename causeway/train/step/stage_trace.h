@@ -25,8 +25,8 @@ struct StageResults {
   std::vector<Tensor> gradients;  // of the trained parameters that this stage holds, summed up
 };
 
-// Traces `schedule` for a part of a model. `z_loss`: the coefficient of what is minimized beside the loss. Gradients lie as their parameters do. In every micro-batch
-// [rows, sequence_length] is the same.
+// Traces `schedule` for a part of a model. `z_loss`: the coefficient of what is minimized beside the loss. Gradients
+// lie as their parameters do. In every micro-batch [rows, sequence_length] is the same.
 StageResults trace_stage(const LanguageModel& model, std::span<const StageAction> schedule,
                          std::span<const MicroBatch> micro_batches, double z_loss);
 

@@ -112,7 +112,8 @@ StepOptions step_options(const Recipe& recipe) {
 }
 
 WeightStorage weight_storage(const Recipe& recipe) {
-  const bool in_halves = recipe.optimizer.weights == HeldWeights::kF32 && multiplies_narrow(recipe) && Context::current()->device().target().has_gemms_of_halves();
+  const bool in_halves = recipe.optimizer.weights == HeldWeights::kF32 && multiplies_narrow(recipe) &&
+                         Context::current()->device().target().has_gemms_of_halves();
   return in_halves ? WeightStorage::kHalves : WeightStorage::kElements;
 }
 
