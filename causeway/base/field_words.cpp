@@ -294,6 +294,8 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kPipelineSchedule, "gpipe", "1f1b", "It takes as long and keeps fewer activations."},
     {NameOf::kPipelineSchedule, "dualpipe zbv zb_v zbvzerobubble", "", "Choose one of 1f1b, interleaved, zero_bubble."},
 
+    {NameOf::kOptimizer, "soap shampoo", "",
+     "It needs eigenvectors, by a QR of matrices within a step, which is not here. The nearest are muon and normuon."},
     {NameOf::kOptimizer, "adam adamw_torch adamw_torch_fused adamw_fused fused_adam fused_adamw", "adamw", ""},
 
     // --- Families that are not here; other names of those that are: ModelFamily::other_names

@@ -43,8 +43,8 @@ namespace {
 
 // As the weight lies: weight + scale b a.
 Tensor sum_of(const Matrix& matrix, const AdapterConfig& config) {
-  const Tensor product =
-      matrix.input_first ? matmul(transpose(matrix.a), transpose(matrix.b)) : matmul(matrix.b, matrix.a);
+  const Tensor a = cast(matrix.a, DType::kF32), b = cast(matrix.b, DType::kF32);
+  const Tensor product = matrix.input_first ? matmul(transpose(a), transpose(b)) : matmul(b, a);
   return cast(matrix.weight, DType::kF32) + product * config.scale();
 }
 
