@@ -173,6 +173,10 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     weights_.push_back(parameter.tensor);
     if (!parameter.is_trained) continue;
     trained_.push_back(weights_.size() - 1);
+    CAUSEWAY_CHECK(parameter.tensor.rank() < 2 || (parameter.tensor.dtype() == DType::kBF16) ==
+                                                      (recipe.optimizer.weights != HeldWeights::kF32),
+                   "{} lies in {}, and optimizer.weights is {}", parameter.name, dtype_name(parameter.tensor.dtype()),
+                   name_of(recipe.optimizer.weights));
     for (const OptimizerState& kept : optimizer_.state_of(parameter, recipe.optimizer)) {
       // The same bits on every mesh take exchanges of what is kept, which are of 2 and 4 bytes an element.
       if (size_bytes(kept.dtype) == 1 && recipe.train.mesh_independent && !context_->mesh().empty())
