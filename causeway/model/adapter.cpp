@@ -46,8 +46,8 @@ namespace {
 
 // As the weight lies: weight + scale b a.
 Tensor sum_of(const Matrix& matrix, const AdapterConfig& config) {
-  const Tensor product =
-      matrix.is_input_first() ? matmul(transpose(matrix.a), transpose(matrix.b)) : matmul(matrix.b, matrix.a);
+  const Tensor a = cast(matrix.a, DType::kF32), b = cast(matrix.b, DType::kF32);
+  const Tensor product = matrix.is_input_first() ? matmul(transpose(a), transpose(b)) : matmul(b, a);
   return cast(matrix.value(), DType::kF32) + product * config.scale();
 }
 
@@ -155,7 +155,7 @@ void initialize_adapters(LanguageModel& model, uint64_t seed) {
       Matrix& matrix = matrices[i];
       const RandomStreams streams(0);
       const double bound = 1 / std::sqrt(static_cast<double>(matrix.a.size(1).constant()));
-      matrix.a.assign((rand(matrix.a.shape(), keys[i]) * 2.0 - 1.0) * bound);
+      matrix.a.assign(cast((rand(matrix.a.shape(), keys[i]) * 2.0 - 1.0) * bound, matrix.a.dtype()));
       matrix.b.assign(zeros_like(matrix.b));
       if (matrix.magnitude.defined())
         matrix.magnitude.assign(lengths_of_rows(cast(matrix.value(), DType::kF32), matrix.is_input_first()));

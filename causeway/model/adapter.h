@@ -69,7 +69,8 @@ struct Matrix {
   std::string name;          // "model.layers.0.self_attn.q_proj"
   Tensor weight;             // [out, in]; undefined where it is quantized
   bool input_first = false;  // the weight is [in, out], in files at least
-  // f32, of an adapter: a [rank, in] and b [out, rank], and of DoRA the rows' lengths [out]. Undefined without one.
+  // Of an adapter: a [rank, in] and b [out, rank], f32 or bf16, and of DoRA the rows' lengths [out], f32. Undefined
+  // without one.
   Tensor a = {}, b = {}, magnitude = {};
   std::shared_ptr<QuantizedWeight> quantized = {};
 

@@ -44,8 +44,9 @@ void fill_with_normal(Tensor& tensor, const NormalValues& values) {
 // What is frozen takes the fewest bytes.
 int64_t least_bytes(const ModelConfig& config, const NewWeights& weights) {
   const int64_t elements = parameter_count(config);
-  if (!weights.is_trained) return elements * static_cast<int64_t>(sizeof(float));
-  return least_bytes_of_base(weights.adapter, elements, weights.frozen_type);
+  const auto trained = static_cast<int64_t>(size_bytes(weights.trained_type));
+  if (!weights.is_trained) return elements * trained;
+  return std::min(elements * trained, least_bytes_of_base(weights.adapter, elements, weights.frozen_type));
 }
 
 // Before anything is allocated: a processor's memory is promised in any amount, and the kernel ends the program when
@@ -137,10 +138,10 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   const bool only_multiplied =
       shape.size() >= 2 && declared_piece_.has_value();  // embeddings are declared before layers
   const bool is_trained = !weights.is_trained || weights.is_trained(name);
-  const DType type = is_trained || shape.size() < 2 ? DType::kF32 : weights.frozen_type;
-  Tensor tensor = only_multiplied && is_trained && weights.storage == WeightStorage::kHalves
-                      ? Tensor::uninitialized_halves(shape, lies)
-                      : Tensor::uninitialized(shape, type, lies);
+  const DType type = shape.size() < 2 ? DType::kF32 : is_trained ? weights.trained_type : weights.frozen_type;
+  const bool may_be_halves = only_multiplied && is_trained && type == DType::kF32;
+  Tensor tensor = may_be_halves && weights.storage == WeightStorage::kHalves ? Tensor::uninitialized_halves(shape, lies)
+                                                                             : Tensor::uninitialized(shape, type, lies);
   if (weights.seed) initialize(tensor, name, initial, *weights.seed);
   Parameter& parameter = add_parameter(name, tensor);
   parameter.is_trained = is_trained;
@@ -190,7 +191,7 @@ Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, 
   const std::vector<std::string> patterns = target_patterns(adapter.targets);
   if (adapter.is_used() && std::ranges::any_of(patterns, [&](const auto& one) { return matches_target(one, name); })) {
     const ParameterDim rank{adapter.rank, LogicalDim::kRank};
-    const NewWeights of_adapter{.storage = weights.storage};
+    const NewWeights of_adapter{.storage = weights.storage, .trained_type = weights.trained_type};
     const auto part = [&](const char* end, const std::vector<ParameterDim>& shape) {
       const Tensor tensor = declare(name + end, shape, Initial::kZeros, of_adapter);
       parameters_.back().is_adapter = true;
@@ -295,7 +296,7 @@ Tensor LanguageModel::logits_after(const ForwardInputs& inputs, const Tensor& la
 
 Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const {
   const Tensor stream = last_stream(inputs);
-  return sum_over_stages(stream.defined() ? loss_of_stream(stream, targets, token_weights)
+  return sum_over_stages(stream.defined() ? loss_of_stream(stream, targets, token_weights, 0).loss
                                           : constant_tensor(DType::kF32, {}, 0));
 }
 
@@ -307,11 +308,20 @@ Tensor LanguageModel::token_losses(const ForwardInputs& inputs, const Tensor& ta
                               {.reduction = Reduction::kNone, .softcap = logit_softcap()});
 }
 
-Tensor LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const {
+LossAndZLoss LanguageModel::loss_and_z_loss(const ForwardInputs& inputs, const Tensor& targets,
+                                            const Tensor& token_weights, double coefficient) const {
+  CAUSEWAY_CHECK(part_.is_whole());
+  return loss_of_stream(last_stream(inputs), targets, token_weights, coefficient);
+}
+
+LossAndZLoss LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights,
+                                           double coefficient) const {
   const Scope scope("head");
-  return linear_cross_entropy(
-      last_norm(stream), output_weight(), targets,
-      {.reduction = Reduction::kSum, .token_weights = token_weights, .softcap = logit_softcap()});
+  const LinearCrossEntropyOptions options = {
+      .reduction = Reduction::kSum, .token_weights = token_weights, .softcap = logit_softcap()};
+  const Tensor hidden = last_norm(stream);
+  if (coefficient == 0) return {linear_cross_entropy(hidden, output_weight(), targets, options), {}};
+  return linear_cross_entropy_and_z_loss(hidden, output_weight(), targets, coefficient, options);
 }
 
 Tensor LanguageModel::look_up(const Tensor& ids, const Tensor& table) {

@@ -13,6 +13,7 @@
 #include "causeway/model/model_part.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/model/sequence_order.h"
+#include "causeway/tensor/loss_ops.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway::model {
@@ -31,9 +32,8 @@ struct NewWeights {
   WeightStorage storage = WeightStorage::kElements;
   // Whether a parameter of that name is trained; empty: all are.
   std::function<bool(const std::string& name)> is_trained = {};
-  // In which matrices and tables lie that are not trained: the type they are multiplied in, f32 or bf16. Vectors lie in
-  // f32.
-  DType frozen_type = DType::kF32;
+  // In which matrices and tables lie that are not trained, and that are: f32 or bf16. Vectors lie in f32.
+  DType frozen_type = DType::kF32, trained_type = DType::kF32;
   // Adapters beside them, which are trained whatever `is_trained` says. Their contents are undefined until
   // initialize_adapters().
   AdapterConfig adapter = {};
@@ -41,7 +41,7 @@ struct NewWeights {
 
 struct Parameter {
   std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
-  Tensor tensor;      // f32 unless frozen, in Hugging Face's layout; cut over the mesh where its context has one
+  Tensor tensor;      // f32 or bf16 (NewWeights), in Hugging Face's layout; cut over the mesh where its context has one
   bool decays;        // weight decay applies: matrices and embeddings, not norms and biases
   int64_t piece = 0;  // of the model (ModelPart), where it is used
   // A tied embedding whose output layer is another stage's, or the other way round: both ends hold it, and update it by
@@ -146,6 +146,11 @@ class LanguageModel {
   // [B, T]. Never holds all logits. The same on every rank.
   Tensor loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const;
 
+  // The same, and with a coefficient above 0 the z-loss beside it, which is undefined otherwise
+  // (linear_cross_entropy_and_z_loss()). Of a whole model.
+  LossAndZLoss loss_and_z_loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights,
+                               double coefficient) const;
+
   // -log p(target_i) of each, f32 [B, T], 0 where a target is ignored. The gradient of each is its own, and computes
   // the logits again. Of a whole model.
   Tensor token_losses(const ForwardInputs& inputs, const Tensor& targets) const;
@@ -153,8 +158,9 @@ class LanguageModel {
   // One piece of it that is here. The residual stream [B, T, width] before it (before the first piece: undefined) gives
   // that after it.
   Tensor run_piece(int64_t piece, const Tensor& stream, const ForwardInputs& given) const;
-  // What comes after the last piece, of its residual stream: as loss(), on the stage that has it.
-  Tensor loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const;
+  // What comes after the last piece, of its residual stream: as loss_and_z_loss(), on the stage that has it.
+  LossAndZLoss loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights,
+                              double coefficient) const;
 
  protected:
   LanguageModel(const ModelConfig& config, const ModelPart& part) : config_(config), part_(part) {}

@@ -181,10 +181,13 @@ std::vector<Field> fields(Recipe& r) {
       field("train.batch_size", r.train.batch_size, "sequences of one optimizer step"),
       field("train.micro_batch_size", r.train.micro_batch_size, "sequences of one forward and backward; 0: batch_size"),
       field("train.seed", r.train.seed, "seed of weights, sample order and dropout"),
-      choice("train.precision", r.train.precision, "bf16, fp8, fp8_block, tf32 or f32: of GEMMs; weights stay f32",
-             NameOf::kPrecision),
+      choice("train.precision", r.train.precision,
+             "bf16, fp8, fp8_block, tf32 or f32: of GEMMs; weights lie as optimizer.weights says", NameOf::kPrecision),
       choice("train.gradients", r.train.gradients,
              "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and 8-bit GEMMs and one micro-batch"),
+      field("train.z_loss", r.train.z_loss,
+            "times the mean of log(Z)^2 over the targets is minimized beside the loss, Z the sum of a token's "
+            "exponentiated logits; 0: nothing"),
       recompute_choice(r.train.recompute),
       field("train.recompute_layers", r.train.recompute_layers,
             "so many layers, the first ones; the others with block selectively, with selective nothing; 0: all"),
@@ -394,6 +397,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require(least_activation_bytes(r) < kMostActivationBytes, "train.micro_batch_size",
           fmt::format("{} sequences of {} tokens through this model would need more than 10^17 bytes",
                       r.train.micro_batch_size, r.data.sequence_length));
+  require(r.train.z_loss >= 0, "train.z_loss", "must not be negative", "PaLM's is 1e-4; 0 is none.");
   check_mesh(r);
   check_pipeline(r);
   check_preference(r);
