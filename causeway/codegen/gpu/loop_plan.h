@@ -1,7 +1,8 @@
 // The plan of a loop kernel on a GPU: how threads share its loops, what they hold between passes, how they sum. Without
 // sums, each thread computes a few neighbouring elements. With sums, a row belongs to a team of threads: part of a wave
 // for short rows, a block for longer ones. What several passes over a row read stays in registers or, of a longer row,
-// in shared memory, where the architecture copies past registers. A few very long rows are cut into parts that a second
+// in shared memory, where the architecture copies past registers; of a row that no block has room for in the shared
+// memory of a cluster's blocks, each of which has a part of it, where there are clusters. A few very long rows are cut into parts that a second
 // launch adds up. With sums over rows, a fixed number of blocks share the rows, each thread keeps the sums of its
 // columns in registers, and a second launch adds up what blocks have.
 #pragma once
@@ -22,6 +23,10 @@ struct GpuLoopPlan : LoopPlan {
   static constexpr int kSumsSharedBytes = 256;  // for the sums of a block's waves
   static constexpr int kCopiedBytes = 16;       // from memory to shared memory, at a time
   static constexpr int kRowSumBytes = 4;        // of a sum over rows
+  static constexpr int kMostCluster = 8;        // blocks that share a row
+  // For what a cluster's blocks have of a sum, and for all of a row's sums, in each block after the sums of its waves.
+  static constexpr int kClusterSumBytes = 4 * kMostCluster;
+  static constexpr int kClusterSharedBytes = 256;
   static constexpr int kPartialBytes = 8;       // of the sum of a part of a row
 
   // What blocks are.
@@ -86,7 +91,8 @@ struct GpuLoopPlan : LoopPlan {
   std::optional<Tiles> tiles;
 
   // With sums.
-  int team = 1;       // threads that share a row
+  int team = 1;       // threads that share a row, or a block's part of one
+  int cluster = 1;    // blocks that share a row, of whose vectors each has as many, the last one what is left
   int64_t parts = 1;  // of a row
   ColumnLoop column_loop = ColumnLoop::kRolled;
   int unrolled = 1;                  // steps of a rolled loop that are written side by side

@@ -3,6 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+
+#include "causeway/codegen/divide_up.h"
 
 namespace causeway::codegen {
 
@@ -14,7 +17,7 @@ std::optional<ElementValue> GpuLoopWriter::variable(Value value, const Index& li
   const HeldRow* row = nest_.held(value, linear);
   if (row == nullptr) return found;
   const std::string place = row->where == HeldRow::Where::kShared
-                                ? fmt::format("vector * {} + {}", plan_.lanes, lane_name())
+                                ? fmt::format("{} * {} + {}", vector_in_shared(), plan_.lanes, lane_name())
                                 : register_position();
   found->name = fmt::format("{}[{}]", held_name(*row), place);
   if (row->where != HeldRow::Where::kComputed) found->name = from_storage(graph_.dtype(value), found->name);
@@ -32,6 +35,9 @@ std::string GpuLoopWriter::held_name(const HeldRow& row) {
                                                               : "k";
   return fmt::format("{}{}", prefix, row.number);
 }
+
+// Which vector of the block's part of a row it is at.
+std::string GpuLoopWriter::vector_in_shared() const { return plan_.cluster > 1 ? "(vector - part_begin)" : "vector"; }
 
 std::string GpuLoopWriter::register_position() const { return fmt::format("step * {} + {}", plan_.lanes, lane_name()); }
 
@@ -123,9 +129,13 @@ void GpuLoopWriter::end_pass() {
   for (size_t i = 0; i < sums_.size(); ++i) {
     const size_t position = sums_[i];
     const GpuAccumulator sum = accumulator(position);
-    if (plan_.reductions.at(position) == GpuLoopPlan::Reduction::kTeamPair)
-      text_ +=
-          fmt::format("team_reduce_two<{}>(a{}, a{}, {}());\n", plan_.team, position, sums_[i + 1], sum.operation());
+    if (plan_.reductions.at(position) == GpuLoopPlan::Reduction::kTeamPair) {
+      const size_t other = sums_[i + 1];
+      text_ += fmt::format("team_reduce_two<{}>(a{}, a{}, {}());\n", plan_.team, position, other, sum.operation());
+      if (plan_.cluster > 1)
+        text_ += fmt::format("cluster_reduce_two<{}>(a{}, {}, a{}, {}, {}());\n", plan_.cluster, position,
+                             cluster_sums(position), other, cluster_sums(other), sum.operation());
+    }
     if (plan_.reductions.at(position) == GpuLoopPlan::Reduction::kParts)
       text_ += fmt::format("{{\nconst {} total = {};\nif (thread_index() == 0) {}[task] = total;\n}}\n", sum.type(),
                            reduced(position), partials(position, i));
@@ -157,7 +167,17 @@ std::string GpuLoopWriter::reduced(size_t position) const {
   const GpuLoopPlan::Reduction how = plan_.reductions.at(position);
   if (how == GpuLoopPlan::Reduction::kTeamPair || how == GpuLoopPlan::Reduction::kWithPair)
     return fmt::format("a{}", position);
-  return fmt::format("team_reduce<{}>(a{}, {}())", plan_.team, position, accumulator(position).operation());
+  const std::string operation = accumulator(position).operation();
+  const std::string of_block = fmt::format("team_reduce<{}>(a{}, {}())", plan_.team, position, operation);
+  if (plan_.cluster == 1) return of_block;
+  return fmt::format("cluster_reduce<{}>({}, {}, {}())", plan_.cluster, of_block, cluster_sums(position), operation);
+}
+
+// Where a cluster's blocks have theirs of the sum.
+std::string GpuLoopWriter::cluster_sums(size_t position) const {
+  const auto number = std::distance(plan_.reductions.begin(), plan_.reductions.find(position));
+  return fmt::format("reinterpret_cast<float*>(shared_memory() + {})",
+                     GpuLoopPlan::kSumsSharedBytes + number * GpuLoopPlan::kClusterSumBytes);
 }
 
 // The partial results of the i-th sum: one for each row and part.
@@ -246,10 +266,11 @@ std::string GpuLoopWriter::copy_to_shared() {
                         storage_type(dtype), GpuLoopPlan::kSumsSharedBytes + row.offset);
     const int per_copy = GpuLoopPlan::kCopiedBytes / static_cast<int>(size_bytes(dtype));
     for (int lane = 0; lane < plan_.lanes; lane += per_copy)
-      copies += fmt::format("copy_async_16({0} + vector * {1} + {2}, {3} + ({4}) + {2}, true);\n", name, plan_.lanes,
-                            lane, pointer(row.value), first_lane_text());
+      copies += fmt::format("copy_async_16({0} + {1} * {2} + {3}, {4} + ({5}) + {3}, true);\n", name,
+                            vector_in_shared(), plan_.lanes, lane, pointer(row.value), first_lane_text());
   }
-  return text + column_loop(copies) + "copy_async_commit();\ncopy_async_wait<0>();\n";
+  return text + column_loop(copies) + "copy_async_commit();\n" + (plan_.cluster > 1 ? "cluster_begin();\n" : "") +
+         "copy_async_wait<0>();\n";
 }
 
 // One pass of a team over the vectors of its row.
@@ -280,6 +301,12 @@ std::string GpuLoopWriter::axis_variables(AxisMapping mapping, const std::string
 
 std::string GpuLoopWriter::row_of_team(const std::string& group, const std::string& group_index) {
   const std::string vectors = symbols_.text(plan_.row_vectors);
+  if (plan_.cluster > 1)
+    return fmt::format(
+        "const {0} row = {1} / {2};\nconst {0} part_begin = cluster_rank() * {3};\n"
+        "const {0} first = part_begin + thread_index();\n"
+        "const {0} last = part_begin + {3} < {4} ? part_begin + {3} : {4};\n",
+        index_type_, group, plan_.cluster, divide_up(plan_.row_vectors.constant(), plan_.cluster), vectors);
   if (plan_.rows_per_block() == 1)
     return fmt::format("const {0} row = {2};\nconst {0} first = thread_index();\nconst {0} last = {1};\n", index_type_,
                        vectors, group);
@@ -306,7 +333,9 @@ std::string GpuLoopWriter::stores_of_row() {
 // --- Frames.
 
 std::string GpuLoopWriter::source(const std::string& name, int threads, const std::string& body, int blocks_per_unit) {
-  return kIncludes + kernel_text(name, threads, body, blocks_per_unit);
+  return kIncludes +
+         std::string(plan_.cluster > 1 ? "#include \"causeway/kernels/gpu/cluster_reduce.h\"\n" : "") +
+         kernel_text(name, threads, body, blocks_per_unit);
 }
 
 std::string GpuLoopWriter::kernel_text(const std::string& name, int threads, const std::string& body,
