@@ -145,6 +145,8 @@ class GpuLoopPlanner : private GpuLoopNest {
     if (!obstacle_ && has_row_sums() && !can_hold())
       obstacle_ = Obstacle{Obstacle::Kind::kLongRowSums, request_.members.back()};
     describe_loops();
+    if (plan_.form == Form::kBothOrders && !obstacle_) describe_both_orders();
+    plan_.obstacle = obstacle_;
     if (has_reductions()) {
       describe_rows();
     } else {
@@ -370,7 +372,7 @@ class GpuLoopPlanner : private GpuLoopNest {
     plan_.row_vectors = row_vectors();
     for (const Axis& axis : axes_) plan_.axes.push_back({axis.extent});
     plan_.tiles = find_tiles(inputs_, plan_);
-    plan_.form = find_form();
+    plan_.form = plan_.has(LoopRole::kTransposed) ? Form::kBothOrders : find_form();
     for (size_t i = 0; i < axes_.size(); ++i) plan_.axes[i].mapping = mapping(i);
   }
 
@@ -383,10 +385,37 @@ class GpuLoopPlanner : private GpuLoopNest {
 
   AxisMapping mapping(size_t axis) const {
     if (axes_[axis].is_lane) return AxisMapping::kLane;
+    if (plan_.form == Form::kBothOrders) return AxisMapping::kTile;
     if (!axes_[axis].is_row) return has_reductions() ? AxisMapping::kTeam : AxisMapping::kBlock;
     if (plan_.form == Form::kElements) return AxisMapping::kThread;
     const bool is_tile = plan_.tiles && (axis == plan_.tiles->read_axis || axis == plan_.tiles->written_axis);
     return is_tile ? AxisMapping::kTile : AxisMapping::kGrid;
+  }
+
+  // A matrix of 8-bit numbers whose sides are whole pieces of 16 bytes, of which nothing is read across.
+  void describe_both_orders() {
+    for (size_t i = 0; i < request_.members.size(); ++i) {
+      const std::optional<Value> source = transposed_member(graph_, request_, request_.members[i]);
+      if (!source) continue;
+      const auto position = static_cast<size_t>(std::ranges::find(request_.members, *source) - request_.members.begin());
+      plan_.transposed.push_back({position, i});
+      const Shape& shape = graph_.shape(*source);
+      Dim rows(1);
+      for (plan_.row_axes = 0; plan_.row_axes < axes_.size() && !(rows == shape[0]); ++plan_.row_axes)
+        rows *= axes_[plan_.row_axes].extent;
+      const bool fits = size_bytes(graph_.dtype(*source)) == 1 && shape == Shape{request_.rows, request_.columns} &&
+                        shape[0].is_constant() && shape[1].is_constant() && shape[0].divide_exactly(16) &&
+                        shape[1].divide_exactly(16) && rows == shape[0] && plan_.row_axes + 2 <= axes_.size() &&
+                        lanes_ >= 4 && !unaligned_columns_ && !plan_.tiles;
+      if (!fits) {
+        obstacle_ = Obstacle{Obstacle::Kind::kOwnValueElsewhere, *source};
+        return;
+      }
+    }
+    constexpr int kSide = transpose_tile_elements(1);
+    static_assert(kLoopThreads == kTransposeThreads);
+    plan_.rounds = kSide * kSide / (lanes_ * kLoopThreads);
+    plan_.shared_bytes = static_cast<int>(plan_.transposed.size()) * transpose_shared_bytes(1);
   }
 
   void describe_elements() {

@@ -91,9 +91,14 @@ void GpuLoopWriter::element(size_t position, const ElementValue& value) {
   const Value member = request_.members[position];
   for (const HeldRow& row : plan_.held)
     if (row.value == member) updates_ += fmt::format("{}[{}] = {};\n", held_name(row), register_position(), value.name);
-  if (!plan_.members[position].stored) return;
+  if (!plan_.members[position].stored && !plan_.is_transposed(position)) return;
   stores_elements_ = true;
   const DType dtype = graph_.dtype(member);
+  if (plan_.form == Form::kBothOrders) {
+    round_arrays_ += fmt::format("{} v{}[{}][{}];\n", storage_type(dtype), position, plan_.rounds, plan_.lanes);
+    updates_ += fmt::format("v{}[round][{}] = {};\n", position, lane_name(), to_storage(dtype, value.name));
+    return;
+  }
   arrays_ += fmt::format("{} v{}[{}];\n", storage_type(dtype), position, plan_.lanes);
   updates_ += fmt::format("v{}[{}] = {};\n", position, lane_name(), to_storage(dtype, value.name));
   stores_ += fmt::format("store_lanes({} + ({}), v{});\n", pointer(member), first_lane_text(), position);
