@@ -109,6 +109,7 @@ class Clusterer {
     const std::optional<size_t> k = node.inputs.empty() ? std::nullopt : kernels_.kernel_of(node.inputs[0]);
     if (!k || kernels_.request(*k).kind != KernelKind::kLoop || size_bytes(node.outputs[0].dtype) != 1) return false;
     KernelRequest request = kernels_.request(*k);
+    if (has_reductions(graph_, request)) return false;
     request.members.push_back(candidate.value());
     request.stored.push_back(true);
     if (!transposed_member(graph_, request, candidate.value()) || request.members.size() > kMostMembers) return false;

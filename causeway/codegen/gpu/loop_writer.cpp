@@ -17,7 +17,7 @@ std::optional<ElementValue> GpuLoopWriter::variable(Value value, const Index& li
   const HeldRow* row = nest_.held(value, linear);
   if (row == nullptr) return found;
   const std::string place = row->where == HeldRow::Where::kShared
-                                ? fmt::format("{} * {} + {}", vector_in_shared(), plan_.lanes, lane_name())
+                                ? fmt::format("vector * {} + {}", plan_.lanes, lane_name())
                                 : register_position();
   found->name = fmt::format("{}[{}]", held_name(*row), place);
   if (row->where != HeldRow::Where::kComputed) found->name = from_storage(graph_.dtype(value), found->name);
@@ -35,9 +35,6 @@ std::string GpuLoopWriter::held_name(const HeldRow& row) {
                                                               : "k";
   return fmt::format("{}{}", prefix, row.number);
 }
-
-// Which vector of the block's part of a row it is at.
-std::string GpuLoopWriter::vector_in_shared() const { return plan_.cluster > 1 ? "(vector - part_begin)" : "vector"; }
 
 std::string GpuLoopWriter::register_position() const { return fmt::format("step * {} + {}", plan_.lanes, lane_name()); }
 
@@ -260,7 +257,8 @@ std::string GpuLoopWriter::ask_for_next_row() {
   return fmt::format("if (row + {} < {}) {{\n{}}}\n", next, request_.rows.constant(), text);
 }
 
-// No barrier: threads read what they have copied themselves.
+// No barrier: threads read what they have copied themselves. Of a part of a row, whose end is not constant, the static
+// check of copies does not see that.
 std::string GpuLoopWriter::copy_to_shared() {
   std::string text, copies;
   for (const HeldRow& row : plan_.held) {
@@ -271,11 +269,12 @@ std::string GpuLoopWriter::copy_to_shared() {
                         storage_type(dtype), GpuLoopPlan::kSumsSharedBytes + row.offset);
     const int per_copy = GpuLoopPlan::kCopiedBytes / static_cast<int>(size_bytes(dtype));
     for (int lane = 0; lane < plan_.lanes; lane += per_copy)
-      copies += fmt::format("copy_async_16({0} + {1} * {2} + {3}, {4} + ({5}) + {3}, true);\n", name,
-                            vector_in_shared(), plan_.lanes, lane, pointer(row.value), first_lane_text());
+      copies += fmt::format("copy_async_16({0} + vector * {1} + {2}, {3} + ({4}) + {2}, true);\n", name, plan_.lanes,
+                            lane, pointer(row.value), first_lane_text());
   }
-  return text + column_loop(copies) + "copy_async_commit();\n" + (plan_.cluster > 1 ? "cluster_begin();\n" : "") +
-         "copy_async_wait<0>();\n";
+  text += column_loop(copies) + "copy_async_commit();\n";
+  if (plan_.cluster == 1) return text + "copy_async_wait<0>();\n";
+  return text + "cluster_begin();\ncopy_async_wait<0>();\nblock_barrier();\n";
 }
 
 // One pass of a team over the vectors of its row.
@@ -284,7 +283,8 @@ std::string GpuLoopWriter::column_loop(const std::string& inside) {
   if (plan_.column_loop == kUnaligned)
     return fmt::format("for ({0} vector = first; vector < row_last; vector += {1}) {{\n", index_type_, plan_.team) +
            inside + "}\n";
-  const std::string body = axis_variables(AxisMapping::kTeam, "vector") + inside;
+  const std::string body =
+      axis_variables(AxisMapping::kTeam, plan_.cluster > 1 ? "(part_begin + vector)" : "vector") + inside;
   if (plan_.column_loop == kRolled)
     return fmt::format("#pragma clang loop unroll_count({})\nfor ({} vector = first; vector < last; vector += {}) {{\n",
                        plan_.unrolled, index_type_, plan_.team) +
@@ -309,8 +309,7 @@ std::string GpuLoopWriter::row_of_team(const std::string& group, const std::stri
   if (plan_.cluster > 1)
     return fmt::format(
         "const {0} row = {1} / {2};\nconst {0} part_begin = cluster_rank() * {3};\n"
-        "const {0} first = part_begin + thread_index();\n"
-        "const {0} last = part_begin + {3} < {4} ? part_begin + {3} : {4};\n",
+        "const {0} first = thread_index();\nconst {0} last = {4} - part_begin < {3} ? {4} - part_begin : {3};\n",
         index_type_, group, plan_.cluster, divide_up(plan_.row_vectors.constant(), plan_.cluster), vectors);
   if (plan_.rows_per_block() == 1)
     return fmt::format("const {0} row = {2};\nconst {0} first = thread_index();\nconst {0} last = {1};\n", index_type_,
@@ -330,6 +329,7 @@ std::string GpuLoopWriter::row_of_team(const std::string& group, const std::stri
 std::string GpuLoopWriter::stores_of_row() {
   std::vector<std::string> conditions;
   if (plan_.team > 1) conditions.push_back("first == 0");
+  if (plan_.cluster > 1) conditions.push_back("part_begin == 0");
   if (!plan_.fills_blocks) conditions.push_back(fmt::format("team < {}", symbols_.text(request_.rows)));
   if (conditions.empty() || !plan_.stores_of_rows()) return row_stores_;
   return fmt::format("if ({}) {{\n{}}}\n", fmt::join(conditions, " && "), row_stores_);

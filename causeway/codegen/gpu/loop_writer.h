@@ -91,7 +91,6 @@ class GpuLoopWriter : public LoopWriter<GpuLoopPlan, GpuLoopNest> {
   std::string first_lane_text() const;
   static std::string held_name(const HeldRow& row);
   std::string register_position() const;
-  std::string vector_in_shared() const;
   std::string cluster_sums(size_t position) const;
 
   ExpressionEmitter* emitter_ = nullptr;  // while the nest is walked
