@@ -69,6 +69,10 @@ class Clusterer {
 
   bool join_recent(const Candidate& candidate) {
     const size_t ready = first_ready(candidate), recent = first_recent();
+    // A number of each row goes to the loop over these rows, sooner than to one over such numbers, which is there for
+    // what comes last: other values of the loop's may wait for it.
+    for (size_t k = std::max(ready, recent); rules_.shares_launches && k < kernels_.size(); ++k)
+      if (is_number_of_rows(kernels_.request(k), candidate) && join(k, candidate)) return true;
     for (size_t k = kernels_.size(); k-- > std::max(ready, recent);)
       if (join(k, candidate)) return true;
     if (ready < recent && rounds_gemm(problem_, materialized_, candidate.value()) && join(ready, candidate))
@@ -76,6 +80,11 @@ class Clusterer {
     for (size_t k = std::min(ready, kernels_.size()); k-- > recent;)
       if (join_later(k, candidate)) return true;
     return false;
+  }
+
+  bool is_number_of_rows(const KernelRequest& kernel, const Candidate& candidate) const {
+    return kernel.kind == KernelKind::kLoop && !is_sum(candidate.value()) && !kernel.rows.is_constant(1) &&
+           !kernel.columns.is_constant(1) && has_reductions(graph_, kernel) && candidate.count() == kernel.rows;
   }
 
   bool join_recent_column_sums(const Candidate& candidate) {

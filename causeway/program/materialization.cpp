@@ -151,7 +151,7 @@ class MaterializationChooser {
   // first of them reads in both loops costs the second one nothing.
   bool reads_several_tensors(Value value) const {
     const Dim count = element_count(graph_.shape(value));
-    if (count.is_constant(1)) return false;
+    if (count.is_constant(1) || is_small_comparison(value)) return false;
     size_t tensors = 0, bytes = 0;
     const std::vector<Value> beside = read_beside(value);
     for (const Value read : values_read(graph_, materialized_, value)) {
@@ -160,6 +160,13 @@ class MaterializationChooser {
       bytes += size_bytes(graph_.dtype(read));
     }
     return rules_.bytes_decide ? bytes > size_bytes(graph_.dtype(value)) : tensors > 1;
+  }
+
+  // Of a number for each row: a kernel that stores it saves nothing.
+  bool is_small_comparison(Value value) const {
+    constexpr int64_t kFew = 1 << 16;
+    const Dim count = element_count(graph_.shape(value));
+    return rules_.bytes_decide && graph_.dtype(value) == DType::kBool && count.is_constant() && count.constant() <= kFew;
   }
 
   std::vector<Value> read_beside(Value value) const {
