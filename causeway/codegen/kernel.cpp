@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "causeway/graph/op.h"
+
 namespace causeway::codegen {
 
 MaterializedValues::MaterializedValues(const Graph& graph) {
@@ -18,6 +20,14 @@ bool KernelRequest::computes(Value value) const {
 bool KernelRequest::stores(Value value) const {
   const auto position = std::find(members.begin(), members.end(), value);
   return position != members.end() && stored[static_cast<size_t>(position - members.begin())];
+}
+
+std::optional<Value> transposed_member(const Graph& graph, const KernelRequest& request, Value member) {
+  const Node& node = graph.node(member);
+  if (node.op != Op::kPermute || node.attributes.axes != std::vector<int64_t>{1, 0} ||
+      !request.computes(node.inputs[0]))
+    return std::nullopt;
+  return node.inputs[0];
 }
 
 std::string Obstacle::text(const Graph& graph) const {

@@ -40,7 +40,8 @@ struct KernelRequest {
   std::vector<Value> members;
   // Which members are written to memory; the others live in registers only.
   std::vector<bool> stored;
-  // kLoop: each row has `columns` elements. A kernel of elementwise values only has one row of all elements.
+  // kLoop: each row has `columns` elements. A kernel of elementwise values only has one row of all elements; where a
+  // member is the transpose of another one, they are that one's.
   Dim rows = 1;
   Dim columns = 1;
   // kDot on a GPU: the members of a loop of `rows` and `columns` that the kernel does first, in every block, for the
@@ -56,6 +57,10 @@ struct KernelRequest {
   // Whether it computes the value and writes it to memory.
   bool stores(Value value) const;
 };
+
+// Of a member that is the transpose of another one, a matrix, that one: a GPU's loop stores both as it computes
+// elements.
+std::optional<Value> transposed_member(const Graph& graph, const KernelRequest& request, Value member);
 
 // Values that are in memory when a kernel runs; everything else is computed inside the kernels that need it.
 class MaterializedValues {

@@ -78,6 +78,9 @@ constexpr TargetWriters kGpuWriters = {
 void add_alike(GeneratedKernel& kernel, const KernelWriterEntry& writer, const KernelInputs& inputs) {
   CAUSEWAY_CHECK(inputs.target.is_gpu() && inputs.request.kind == KernelKind::kLoop && kernel.sizes.empty(),
                  "only a GPU's loops of fixed sizes share a launch");
+  // Its blocks are dealt out one by one.
+  for (const KernelPhase& phase : kernel.phases)
+    CAUSEWAY_CHECK(phase.cluster == 1, "loops whose rows have clusters of blocks share no launch");
   KernelRequest other = inputs.request;
   for (const std::vector<Value>& members : inputs.request.alike) {
     other.members = members;

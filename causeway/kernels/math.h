@@ -26,6 +26,7 @@ CAUSEWAY_INLINE float min_f32(float a, float b) {
   return b != b ? b : smaller;
 }
 CAUSEWAY_INLINE float reciprocal_f32(float x) { return 1.0f / x; }
+CAUSEWAY_INLINE float reciprocal_of_normal_f32(float x) { return 1.0f / x; }
 CAUSEWAY_INLINE float rsqrt_f32(float x) { return 1.0f / __builtin_sqrtf(x); }
 #endif
 

@@ -267,7 +267,12 @@ class Simplifier {
       if (sum) return build_.constant(dtype, remaining, *sum);
     }
     const Node inner = node(x);
-    if (inner.op == op && !(keeps_sums_ && op == Op::kReduceSum)) {
+    // The largest of rows' largest ones stays: a loop over rows finds the latter on its way (fp8_gemms.cpp).
+    const bool is_of_rows =
+        op == Op::kReduceMax && inner.op == op &&
+        inner.attributes.axes.front() ==
+            static_cast<int64_t>(graph_.shape(inner.inputs[0]).size() - inner.attributes.axes.size());
+    if (inner.op == op && !is_of_rows && !(keeps_sums_ && op == Op::kReduceSum)) {
       // The axes of the outer reduction, as axes of the inner one's input.
       std::vector<int64_t> kept, axes = inner.attributes.axes;
       for (int64_t d = 0; d < static_cast<int64_t>(graph_.shape(inner.inputs[0]).size()); ++d)

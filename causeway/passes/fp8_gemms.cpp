@@ -1,6 +1,7 @@
 #include "causeway/passes/fp8_gemms.h"
 
 #include <array>
+#include <set>
 #include <vector>
 
 #include "causeway/device/preferred_sizes.h"
@@ -31,6 +32,32 @@ bool is_gradient(const Graph& graph, Value value) {
   }
 }
 
+// Whether the matrix follows from sums over its rows, as what norms and their gradients give: the loop that has those
+// sums finds the largest magnitude of each row too, in place of one that would read all of the matrix for that.
+bool follows_sums_of_rows(const Graph& graph, Value matrix) {
+  constexpr size_t kMostValues = 64;  // that are looked at, the nearest first
+  const Dim rows = graph.shape(matrix)[0], count = rows * graph.shape(matrix)[1];
+  std::vector<Value> values = {matrix};
+  std::set<Value> seen = {matrix};
+  for (size_t i = 0; i < values.size() && i < kMostValues; ++i) {
+    const Node& node = graph.node(values[i]);
+    if (node.op == Op::kReduceSum && element_count(node.outputs[0].shape) == rows &&
+        element_count(graph.shape(node.inputs[0])) == count)
+      return true;
+    if (!is_elementwise(node.op) && op_info(node.op).kind != OpKind::kMovement) continue;
+    for (const Value input : node.inputs)
+      if (seen.insert(input).second) values.push_back(input);
+  }
+  return false;
+}
+
+// The largest magnitude, the same either way.
+Value largest_magnitude(const Builder& build, Value matrix) {
+  const Value magnitudes = build.graph().add(Op::kAbs, {matrix});
+  if (!follows_sums_of_rows(build.graph(), matrix)) return build.reduce_max(magnitudes, {0, 1});
+  return build.reduce_max(build.reduce_max(magnitudes, {1}), {0});
+}
+
 // What numbers of a magnitude are multiplied with, a power of two.
 Value factor_of(const Builder& build, Value magnitude, DType dtype) {
   const Value bounded = build.graph().add(Op::kMax, {magnitude, build.constant_like(magnitude, kLeastMagnitude)});
@@ -45,7 +72,7 @@ struct Quantized {
 
 Quantized quantize(const Builder& build, Value matrix, bool k_last, DType dtype) {
   const Value wide = build.cast(matrix, DType::kF32);
-  const Value factor = factor_of(build, build.reduce_max(build.graph().add(Op::kAbs, {wide}), {0, 1}), dtype);
+  const Value factor = factor_of(build, largest_magnitude(build, wide), dtype);
   const Value scaled = build.mul(wide, build.broadcast(factor, build.shape(wide), {}));
   const Value values = build.cast(scaled, dtype);
   return {k_last ? values : build.permute(values, {1, 0}), build.recip(factor)};

@@ -30,6 +30,15 @@ bool contains(const std::vector<Value>& list, Value value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+// Whether the kernel computes what the result is a permutation of. The block that stores an element of it is not the one
+// that reads what another result, at the same place in memory, is computed from.
+bool is_in_other_order(const Graph& graph, const KernelRequest& request, Value result) {
+  const Node& node = graph.node(result);
+  if (node.op != Op::kPermute) return false;
+  return contains(request.members, node.inputs[0]) ||
+         std::ranges::any_of(request.alike, [&](const auto& members) { return contains(members, node.inputs[0]); });
+}
+
 std::set<Value> values_behind(const Graph& graph, const MaterializedValues& materialized,
                               const std::vector<Value>& members) {
   std::set<Value> found;
@@ -88,6 +97,7 @@ bool Overwriting::beside_others(const KernelRequest& request, Value source, Valu
 
 bool Overwriting::is_allowed(size_t kernel, Value source, Value result) {
   const KernelRequest& request = fusion_.kernels[kernel];
+  if (is_in_other_order(graph_, request, result)) return false;
   if (!request.alike.empty()) return beside_others(request, source, result);
   if (request.kind == KernelKind::kCollective) {
     const Node& node = graph_.node(request.members.front());

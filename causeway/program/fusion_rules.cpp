@@ -14,6 +14,7 @@ constexpr FusionRules kProcessorRules = {.cheap_to_repeat = 8,
                                          .few_updates = 0,
                                          .joins_column_sums = false,
                                          .copies_alone = false,
+                                         .stores_both_orders = false,
                                          .shares_launches = false};
 
 // Arithmetic waits for memory here. A costlier epilogue would hold up the matrix units: the threads that own a GEMM's
@@ -26,6 +27,7 @@ constexpr FusionRules kGpuRules = {.cheap_to_repeat = 40,
                                    .few_updates = kFewUpdates,
                                    .joins_column_sums = true,
                                    .copies_alone = true,
+                                   .stores_both_orders = true,
                                    .shares_launches = true};
 
 FusionRules gpu_rules(bool fixed_order) {

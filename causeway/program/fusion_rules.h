@@ -25,6 +25,8 @@ struct FusionRules {
   bool joins_column_sums;
   // Copies in another order go through shared memory, in a kernel of their own.
   bool copies_alone;
+  // Unless they are of 8-bit numbers: what computes these stores them in both orders.
+  bool stores_both_orders;
   // A launch costs microseconds, however little it does.
   bool shares_launches;
 };

@@ -32,7 +32,13 @@ class Clusterer {
         graph_(problem.graph),
         rules_(problem.rules),
         materialization_(materialization),
-        materialized_(materialization.values) {}
+        materialized_(materialization.values),
+        last_use_(problem.graph.nodes().size(), -1) {
+    for (size_t i = 0; i < graph_.nodes().size(); ++i)
+      if (problem_.needed[i] && graph_.nodes()[i].op != Op::kPermute)
+        for (const Value input : graph_.nodes()[i].inputs)
+          last_use_[static_cast<size_t>(input.node)] = static_cast<int32_t>(i);
+  }
 
   FusedKernels run() {
     for (size_t i = 0; i < graph_.nodes().size(); ++i)
@@ -51,6 +57,7 @@ class Clusterer {
     const std::vector<Value> reads = values_read(graph_, materialized_, members.front());
     Candidate candidate{lone_request(problem_, node_index, std::move(members)), {reads.begin(), reads.end()}};
     if (candidate.request.kind == KernelKind::kLoop && join_attention_gradient(candidate.value())) return;
+    if (rules_.stores_both_orders && join_transposed(candidate)) return;
     if (candidate.request.kind == KernelKind::kLoop && join_recent(candidate)) return;
     if (rules_.joins_column_sums && join_recent_column_sums(candidate)) return;
     kernels_.append(std::move(candidate.request), std::move(candidate.reads));
@@ -62,6 +69,10 @@ class Clusterer {
 
   bool join_recent(const Candidate& candidate) {
     const size_t ready = first_ready(candidate), recent = first_recent();
+    // A number of each row goes to the loop over these rows, sooner than to one over such numbers, which is there for
+    // what comes last: other values of the loop's may wait for it.
+    for (size_t k = std::max(ready, recent); rules_.shares_launches && k < kernels_.size(); ++k)
+      if (is_number_of_rows(kernels_.request(k), candidate) && join(k, candidate)) return true;
     for (size_t k = kernels_.size(); k-- > std::max(ready, recent);)
       if (join(k, candidate)) return true;
     if (ready < recent && rounds_gemm(problem_, materialized_, candidate.value()) && join(ready, candidate))
@@ -69,6 +80,11 @@ class Clusterer {
     for (size_t k = std::min(ready, kernels_.size()); k-- > recent;)
       if (join_later(k, candidate)) return true;
     return false;
+  }
+
+  bool is_number_of_rows(const KernelRequest& kernel, const Candidate& candidate) const {
+    return kernel.kind == KernelKind::kLoop && !is_sum(candidate.value()) && !kernel.rows.is_constant(1) &&
+           !kernel.columns.is_constant(1) && has_reductions(graph_, kernel) && candidate.count() == kernel.rows;
   }
 
   bool join_recent_column_sums(const Candidate& candidate) {
@@ -91,6 +107,27 @@ class Clusterer {
     request.members.push_back(value);
     request.stored.push_back(true);
     kernels_.replace(k, std::move(request), kernels_.reads(k));
+    return true;
+  }
+
+  // The transpose of an 8-bit matrix is stored by the kernel that computes the matrix, however far back: a read of it
+  // less. GEMMs of training want the matrix soon and its transpose late, so that the one is kept in place of the other;
+  // where the matrix is read late too, both would take memory until then.
+  bool join_transposed(const Candidate& candidate) {
+    const Node& node = graph_.node(candidate.value());
+    const std::optional<size_t> k = node.inputs.empty() ? std::nullopt : kernels_.kernel_of(node.inputs[0]);
+    if (!k || kernels_.request(*k).kind != KernelKind::kLoop || size_bytes(node.outputs[0].dtype) != 1) return false;
+    KernelRequest request = kernels_.request(*k);
+    if (has_reductions(graph_, request)) return false;
+    request.members.push_back(candidate.value());
+    request.stored.push_back(true);
+    if (!transposed_member(graph_, request, candidate.value()) || request.members.size() > kMostMembers) return false;
+    const int32_t computed = node.inputs[0].node, used = last_use_[static_cast<size_t>(computed)];
+    if (*k < first_recent() && used - computed > candidate.value().node - used) return false;
+    request.rows = graph_.shape(node.inputs[0])[0];
+    request.columns = graph_.shape(node.inputs[0])[1];
+    if (find_obstacle(graph_, materialized_, request, problem_.target)) return false;
+    kernels_.replace(*k, std::move(request), reads_with(*k, candidate));
     return true;
   }
 
@@ -250,6 +287,7 @@ class Clusterer {
   const FusionRules& rules_;
   const Materialization& materialization_;
   const MaterializedValues& materialized_;
+  std::vector<int32_t> last_use_;  // by node, the last one that it is an input of, permutations apart
   FusedKernels kernels_;
 };
 

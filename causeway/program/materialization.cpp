@@ -33,6 +33,17 @@ std::vector<bool> find_reduction_inputs(const Graph& graph) {
   return feeds;
 }
 
+// By node: values whose largest magnitude is taken, as a scale for all of them is found.
+std::vector<bool> find_scaled_values(const Graph& graph) {
+  std::vector<bool> scaled(graph.nodes().size());
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::kReduceMax || node.attributes.axes.size() != graph.shape(node.inputs[0]).size()) continue;
+    const Node& input = graph.node(node.inputs[0]);
+    if (input.op == Op::kAbs) scaled[static_cast<size_t>(input.inputs[0].node)] = true;
+  }
+  return scaled;
+}
+
 bool is_view_op(Op op) { return op == Op::kReshape || op == Op::kPermute || op == Op::kSlice; }
 
 class MaterializationChooser {
@@ -45,7 +56,8 @@ class MaterializationChooser {
             graph_.nodes(), [](const Node& node) { return node.op == Op::kSend || node.op == Op::kReceive; })),
         materialized_(graph_),
         costs_(graph_),
-        feeds_reduction_(find_reduction_inputs(graph_)) {}
+        feeds_reduction_(find_reduction_inputs(graph_)),
+        is_scaled_(find_scaled_values(graph_)) {}
 
   Materialization run() {
     for (const Value output : graph_.outputs) materialized_.insert(output);
@@ -86,6 +98,8 @@ class MaterializationChooser {
       const Value stored = narrower(value);
       materialized_.insert(stored);
       if (stored != value) costs_.count_conversion_only(value);
+    } else if (several_uses && is_scaled_[static_cast<size_t>(value.node)]) {
+      computed_twice_ = value;
     }
   }
 
@@ -133,17 +147,34 @@ class MaterializationChooser {
   }
 
   // Computing it again would read more than one tensor as large as itself, where reading it would read one: the sums of
-  // a residual stream.
+  // a residual stream. Two values that get scales share a loop that finds them, and another that applies them: what the
+  // first of them reads in both loops costs the second one nothing.
   bool reads_several_tensors(Value value) const {
     const Dim count = element_count(graph_.shape(value));
-    if (count.is_constant(1)) return false;
+    if (count.is_constant(1) || is_small_comparison(value)) return false;
     size_t tensors = 0, bytes = 0;
+    const std::vector<Value> beside = read_beside(value);
     for (const Value read : values_read(graph_, materialized_, value)) {
-      if (!(element_count(graph_.shape(read)) == count)) continue;
+      if (!(element_count(graph_.shape(read)) == count) || std::ranges::find(beside, read) != beside.end()) continue;
       ++tensors;
       bytes += size_bytes(graph_.dtype(read));
     }
     return rules_.bytes_decide ? bytes > size_bytes(graph_.dtype(value)) : tensors > 1;
+  }
+
+  // Of a number for each row: a kernel that stores it saves nothing.
+  bool is_small_comparison(Value value) const {
+    constexpr int64_t kFew = 1 << 16;
+    const Dim count = element_count(graph_.shape(value));
+    return rules_.bytes_decide && graph_.dtype(value) == DType::kBool && count.is_constant() && count.constant() <= kFew;
+  }
+
+  std::vector<Value> read_beside(Value value) const {
+    constexpr int32_t kNear = 64;  // nodes
+    if (!rules_.bytes_decide || !computed_twice_ || !is_scaled_[static_cast<size_t>(value.node)] ||
+        value.node - computed_twice_->node > kNear)
+      return {};
+    return values_read(graph_, materialized_, *computed_twice_);
   }
 
   // Of a scatter-add, of what does not depend on the base: they do not change while rows are written.
@@ -268,6 +299,8 @@ class MaterializationChooser {
   MaterializedValues materialized_;
   RecomputeCosts costs_;
   std::vector<bool> feeds_reduction_;
+  std::vector<bool> is_scaled_;
+  std::optional<Value> computed_twice_;  // the last value that gets a scale and is not stored
 };
 
 }  // namespace

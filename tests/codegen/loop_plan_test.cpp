@@ -155,6 +155,20 @@ return %{3}
           3 * rows * columns};
 }
 
+// The members are an 8-bit matrix and its transpose.
+Loop in_both_orders(int64_t rows, int64_t columns, const char* dtype = "f8e4m3") {
+  return {fmt::format(R"(%0 = input "x" : bf16[{0}, {1}]
+%1 = cast(%0) : f32[{0}, {1}]
+%2 = cast(%1) : {2}[{0}, {1}]
+%3 = permute(%2) {{axes=[1, 0]}} : {2}[{1}, {0}]
+return %2, %3
+)",
+                      rows, columns, dtype),
+          {2, 3},
+          rows,
+          columns};
+}
+
 // The members are a norm's gradient's sum over each row, and sums over all rows.
 Loop gradient_of_norm(int64_t rows, int64_t columns) {
   return {fmt::format(R"(%0 = input "x" : f32[{0}, {1}]
@@ -244,6 +258,25 @@ TEST(GpuLoopPlan, WhatIsOnlyTransposedPassesThroughSharedMemory) {
   EXPECT_EQ(transposed("bf16", 1024, 508, false).on("sm_90a").form, Form::kTiles);
 }
 
+TEST(GpuLoopPlan, AMatrixOfEightBitsIsStoredInBothOrders) {
+  const GpuLoopPlan plan = in_both_orders(4096, 896).on("sm_90a");
+  EXPECT_FALSE(plan.obstacle);
+  EXPECT_EQ(plan.form, Form::kBothOrders);
+  EXPECT_THAT(plan.members,
+              ElementsAre(LoopMember{LoopRole::kFull, 0, true}, LoopMember{LoopRole::kTransposed, 0, true}));
+  EXPECT_THAT(plan.transposed, ElementsAre(GpuLoopPlan::Transposed{0, 1}));
+  EXPECT_THAT(plan.axes, ElementsAre(LoopAxis{4096, kTile}, LoopAxis{112, kTile}, LoopAxis{8, kLane}));
+  EXPECT_EQ(plan.row_axes, 1);
+  EXPECT_EQ(plan.rounds, 8);
+  EXPECT_EQ(plan.shared_bytes, transpose_shared_bytes(1));
+  // Sides that are no whole pieces of 16 bytes, and what takes other tiles.
+  for (const Loop& other : {in_both_orders(4096, 888), in_both_orders(4088, 896), in_both_orders(4096, 896, "bf16")}) {
+    const GpuLoopPlan refused = other.on("sm_90a");
+    ASSERT_TRUE(refused.obstacle);
+    EXPECT_EQ(refused.obstacle->kind, Obstacle::Kind::kOwnValueElsewhere);
+  }
+}
+
 TEST(GpuLoopPlan, TeamsByTheLengthOfRows) {
   struct Case {
     int64_t rows, columns;
@@ -304,6 +337,36 @@ TEST(GpuLoopPlan, RowsThatAreTooLongForRegistersAreInSharedMemory) {
   EXPECT_THAT(plain.held, IsEmpty());
   ASSERT_EQ(plain.loads.size(), 3);
   for (int phase = 0; phase < 3; ++phase) EXPECT_EQ(plain.loads[static_cast<size_t>(phase)].phase, phase);
+}
+
+TEST(GpuLoopPlan, RowsThatNoBlockHasRoomForAreSharedByAClustersBlocks) {
+  const GpuLoopPlan plan = softmax("bf16", 1000, 128256).on("sm_90a");
+  EXPECT_EQ(plan.form, Form::kRows);
+  EXPECT_EQ(plan.cluster, 4);
+  EXPECT_EQ(plan.threads, 512);
+  ASSERT_EQ(plan.held.size(), 1);
+  EXPECT_EQ(plan.held[0].where, Where::kShared);
+  EXPECT_EQ(plan.held[0].offset, GpuLoopPlan::kClusterSharedBytes);
+  EXPECT_EQ(plan.shared_bytes, GpuLoopPlan::kSumsSharedBytes + GpuLoopPlan::kClusterSharedBytes + 2 * 128256 / 4);
+  EXPECT_THAT(plan.loads, IsEmpty());
+  EXPECT_EQ(softmax("bf16", 1000, 256000).on("sm_90a").cluster, 8);
+  EXPECT_EQ(softmax("bf16", 1000, 50304).on("sm_90a").cluster, 1);
+  // Too long for eight blocks; no clusters; an order of sums that only their length decides.
+  EXPECT_EQ(softmax("bf16", 1000, 1 << 20).on("sm_90a").cluster, 1);
+  EXPECT_EQ(softmax("bf16", 1000, 128256).on("gfx942").cluster, 1);
+  EXPECT_EQ(softmax("bf16", 1000, 128256).in_fixed_order().on("sm_90a").cluster, 1);
+}
+
+// Blocks exchange floats.
+TEST(GpuLoopPlan, IntegersOfARowAreLeftToOneBlock) {
+  const Loop loop(R"(%0 = input "x" : i32[100, 120000]
+%1 = reduce_max(%0) {axes=[1]} : i32[100]
+%2 = broadcast(%1) {axes=[0]} : i32[100, 120000]
+%3 = sub(%0, %2) : i32[100, 120000]
+return %3
+)",
+                  {1, 3}, 100, 120000);
+  EXPECT_EQ(loop.on("sm_90a").cluster, 1);
 }
 
 TEST(GpuLoopPlan, AMemberOfAnEarlierPassIsHeldOrReadBack) {

@@ -186,6 +186,14 @@ return %3
   ASSERT_TRUE(obstacle);
   EXPECT_EQ(obstacle->kind, Obstacle::Kind::kFewLongRows);
   EXPECT_FALSE(obstacle_of(kFewRows, KernelKind::kLoop, {1, 3}, {true, true}, x86(), 2, 2097152));
+  // A weight of 896 x 896 with its own maximum: one block would take 97 us.
+  constexpr char kOneRow[] = R"(%0 = input "x" : f32[1, 802816]
+%1 = reduce_max(%0) {axes=[1]} : f32[1]
+%2 = broadcast(%1) {axes=[0]} : f32[1, 802816]
+%3 = mul(%0, %2) : f32[1, 802816]
+return %3
+)";
+  EXPECT_TRUE(obstacle_of(kOneRow, KernelKind::kLoop, {1, 3}, {true, true}, gpu_target("sm_90a"), 1, 802816));
 }
 
 TEST(Obstacle, AGpuReadsOperandsAsTheyLie) {

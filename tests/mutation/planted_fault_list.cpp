@@ -36,6 +36,8 @@ constexpr std::string_view kHopperGemmTileScheduler = "causeway/kernels/gpu/gemm
 constexpr std::string_view kF8 = "causeway/kernels/gpu/f8_pair.h";
 constexpr std::string_view kTf32 = "causeway/kernels/gpu/tf32.h";
 constexpr std::string_view kReduce = "causeway/kernels/gpu/reduce.h";
+constexpr std::string_view kClusterReduce = "causeway/kernels/gpu/cluster_reduce.h";
+constexpr std::string_view kTranspose = "causeway/kernels/gpu/transpose.h";
 constexpr std::string_view kIntrinsics = "causeway/kernels/gpu/intrinsics.h";
 constexpr std::string_view kAmd = "causeway/kernels/gpu/amd.h";
 constexpr std::string_view kGenerated = "";
@@ -429,6 +431,24 @@ constexpr PlantedFault kFaults[] = {
     {"lost_row", "GPU column sums: the last row of threads is not added", kReduce,
      "for (int other = 1; other < kRows; ++other) {", "for (int other = 1; other < kRows - 1; ++other) {",
      "program_tests", "Devices/KernelsOnGpu.ColumnSumsInParts/emulator_gfx942"},
+    {"parts_lost_first", "GPU sums of long rows: the first part is left out", kGenerated,
+     "for (int part = thread_index(); part <", "for (int part = thread_index() + 1; part <", "program_tests",
+     "Devices/KernelsOnGpu.LongRowsInParts/emulator_sm_90a"},
+    {"cluster_lost_block", "GPU sums of a cluster: the last block's is not added", kClusterReduce,
+     "for (int rank = 1; rank < kBlocks; ++rank)", "for (int rank = 1; rank < kBlocks - 1; ++rank)", "program_tests",
+     "Devices/KernelsOnGpu.RowsInSharedMemory/emulator_sm_90a"},
+    {"cluster_wrong_rank", "GPU sums of a cluster: two blocks leave theirs in one place", kClusterReduce,
+     "store_in_block(sums + cluster_rank(),", "store_in_block(sums + cluster_rank() / 2,", "program_tests",
+     "Devices/KernelsOnGpu.RowsInSharedMemory/emulator_sm_90a"},
+    {"cluster_lost_part", "GPU rows of a cluster: every block has the first part", kGenerated,
+     "part_begin = cluster_rank() *", "part_begin = 0 *", "program_tests",
+     "Devices/KernelsOnGpu.RowsInSharedMemory/emulator_sm_90a"},
+    {"both_orders_wrong_row", "8-bit matrices in both orders: odd rows of the transpose are even ones", kTranspose,
+     "tile + (column + i) * kTransposeRowBytes", "tile + (column + i / 2 * 2) * kTransposeRowBytes", "program_tests",
+     "Devices/KernelsOnGpu.MatricesInBothOrders/emulator_sm_90a"},
+    {"both_orders_lost_words", "8-bit matrices in both orders: a vector's second word is left out", kTranspose,
+     "words[i / 4] = word;", "words[0] = word;", "program_tests",
+     "Devices/KernelsOnGpu.MatricesInBothOrders/emulator_gfx942"},
     // Loops that share a launch.
     {"alike_lost_kernel", "GPU loops of one launch: every second one does the work of the one before", kIntrinsics,
      "a.buffers + kernel * (buffer_count)", "a.buffers + kernel / 2 * 2 * (buffer_count)", "program_tests",

@@ -206,6 +206,9 @@ TEST(Canonicalize, Movement) {
   EXPECT_EQ(c.ops(b.reduce_sum(b.reduce_sum(x, {1}), {0})), "reduce_sum");
   EXPECT_EQ(c.result.node(c.result.outputs[0]).attributes.axes, (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(c.ops(b.reduce_max(s, {1})), "reshape");
+  // The greatest of each row may be found by a loop over rows.
+  EXPECT_EQ(c.ops(b.reduce_max(b.reduce_max(x, {2}), {0, 1})), "reduce_max reduce_max");
+  EXPECT_EQ(c.ops(b.reduce_max(b.reduce_max(x, {0}), {0, 1})), "reduce_max");
 }
 
 TEST(Canonicalize, Dot) {

@@ -52,6 +52,22 @@ TEST(Fp8Gemms, ChangesOnlyTheRounding) {
   expect_rounded_values(model, graph, 3e-3, 0.3);
 }
 
+// Of what norms and their gradients give, row by row; of weights and what else GEMMs give, at once.
+TEST(Fp8Gemms, LargestMagnitudesAreFoundWhereRowsAreSummedUp) {
+  const SmallModel model = small_model(2, 32, 16, 64);
+  const Graph graph = narrowed(model);
+  const std::vector<bool> needed = needed_nodes(graph);
+  int of_rows = 0, of_all = 0;
+  for (size_t i = 0; i < needed.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (!needed[i] || node.op != "reduce_max"_op || !node.outputs[0].shape.empty()) continue;
+    ++(graph.node(node.inputs[0]).op == "reduce_max"_op ? of_rows : of_all);
+  }
+  // At least a layer's two norms, and as many of their gradients; a layer's seven weights.
+  EXPECT_GE(of_rows, 8);
+  EXPECT_GE(of_all, 14);
+}
+
 TEST(Fp8Gemms, BlocksHaveScalesOfTheirOwn) {
   const int64_t layers = 2;
   const SmallModel model = small_model(layers, 128, 128, 256);

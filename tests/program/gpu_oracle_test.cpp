@@ -264,10 +264,10 @@ return %5, %3
 )");
 }
 
-// Two tensors whose rows wait in shared memory, a third that is read once and takes more bytes, a number for each row;
-// with checks for races where there is an emulator.
+// Two tensors whose rows wait in shared memory, of one block or of a cluster's, a third that is read once and takes more
+// bytes, a number for each row; with checks for races where there is an emulator.
 TEST_P(KernelsOnGpu, RowsInSharedMemory) {
-  for (const auto& [rows, columns] : {std::pair{3, 17000}, {2, 40008}}) {
+  for (const auto& [rows, columns] : {std::pair{3, 17000}, {2, 40008}, {3, 120008}}) {
     const auto whole = [&](const std::string& type) { return fmt::format("{}[{}, {}]\n", type, rows, columns); };
     const std::string each = fmt::format("f32[{}]\n", rows);
     const std::string text =
@@ -293,6 +293,32 @@ TEST_P(KernelsOnGpu, RowsInSharedMemory) {
           random_host_tensor(graph.dtype(input), evaluate(graph.shape(input), {}), inputs.size() + 1, -1, 1));
     EXPECT_NO_THROW(checked.run(graph, inputs));
   }
+}
+
+// Matrices of 8 bits and their transposes, of which one or two loops compute tiles: whole ones and what is left over.
+TEST_P(KernelsOnGpu, MatricesInBothOrders) {
+  for (const auto& [rows, columns] : {std::pair{144, 272}, {256, 128}, {16, 1040}, {400, 48}}) {
+    const std::string along = fmt::format("[{}, {}]\n", rows, columns), across = fmt::format("[{}, {}]\n", columns, rows);
+    const std::string text =
+        "%0 = input \"x\" : bf16" + along + "%1 = input \"row\" : f32" + fmt::format("[{}]\n", rows) +
+        "%2 = broadcast(%1) {axes=[0]} : f32" + along + "%3 = cast(%0) : f32" + along + "%4 = cast(%3) : f8e4m3" + along +
+        "%5 = permute(%4) {axes=[1, 0]} : f8e4m3" + across + "%6 = max(%3, %2) : f32" + along +
+        "%7 = cast(%6) : f8e5m2" + along + "%8 = permute(%7) {axes=[1, 0]} : f8e5m2" + across + "return %4, %5, %7, %8\n";
+    expect_graph(text);
+    EXPECT_THAT(kinds_, testing::ElementsAre("loop")) << rows << " x " << columns;
+  }
+}
+
+// Blocks that store the other order are not those that have read what is there.
+TEST_P(KernelsOnGpu, AMatrixIsNotOverwrittenByItsTranspose) {
+  expect_graph(R"(%0 = input "x" : f8e4m3[256, 256]
+%1 = cast(%0) : f32[256, 256]
+%2 = neg(%1) : f32[256, 256]
+%3 = cast(%2) : f8e4m3[256, 256]
+%4 = permute(%3) {axes=[1, 0]} : f8e4m3[256, 256]
+assign %0 = %4
+return %3
+)");
 }
 
 // A row in shared memory beside one that its kernel has computed and stored: the widest teams, which come of the first,

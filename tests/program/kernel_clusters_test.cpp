@@ -264,6 +264,59 @@ return %2, %3
             "loop 2 3");
 }
 
+// A matrix of 8 bits that is computed is stored in the other order, too.
+TEST(KernelClusters, OfEightBitsInBothOrders) {
+  const auto text = [](const std::string& type, const std::string& columns, const std::string& rest) {
+    const std::string across = type + "[" + columns + ", 64]\n", along = type + "[64, " + columns + "]\n";
+    return "%0 = input \"x\" : f32[64, " + columns + "]\n%1 = cast(%0) : " + along +
+           "%2 = permute(%1) {axes=[1, 0]} : " + across + "return %1, %2" + rest + "\n";
+  };
+  EXPECT_EQ(clustered_on_gpu(text("f8e4m3", "32", "")), "loop 1 2");
+  EXPECT_EQ(clustered_on_gpu(text("f8e4m3", "24", "")), "loop 1, loop 2");
+  EXPECT_EQ(clustered_on_gpu(text("bf16", "32", "")), "loop 1, loop 2");
+  EXPECT_EQ(clustered(text("f8e4m3", "32", ""), kOneProcessor), "loop 1, loop 2");
+  // The sums of rows with it keep the tiles away.
+  EXPECT_EQ(clustered_on_gpu(R"(%0 = input "x" : f32[64, 32]
+%1 = reduce_max(%0) {axes=[1]} : f32[64]
+%2 = broadcast(%1) {axes=[0]} : f32[64, 32]
+%3 = mul(%0, %2) : f32[64, 32]
+%4 = cast(%3) : f8e4m3[64, 32]
+%5 = permute(%4) {axes=[1, 0]} : f8e4m3[32, 64]
+return %1, %4, %5
+)"),
+            "loop 1 4, loop 5");
+}
+
+// However far back it was computed, unless it is read as late as its transpose.
+TEST(KernelClusters, OfBothOrdersWhereOneIsKeptForTheOther) {
+  const auto text = [](const std::string& read_early, const std::string& read_late) {
+    std::string text =
+        "%0 = input \"x\" : f32[64, 32]\n%1 = cast(%0) : f8e4m3[64, 32]\n%2 = " + read_early + " : f32[64, 32]\n";
+    for (int i = 3; i < 40; ++i) text += fmt::format("%{} = input \"y{}\" : f32[{}]\n", i, i, 16 * i);
+    for (int i = 40; i < 77; ++i) text += fmt::format("%{} = neg(%{}) : f32[{}]\n", i, i - 37, 16 * (i - 37));
+    text += "%77 = cast(" + read_late + ") : bf16[64, 32]\n%78 = permute(%1) {axes=[1, 0]} : f8e4m3[32, 64]\nreturn %2";
+    for (int i = 40; i < 79; ++i) text += fmt::format(", %{}", i);
+    return text + ", %1\n";
+  };
+  EXPECT_TRUE(clustered_on_gpu(text("cast(%1)", "%0")).starts_with("loop 1 2 78, "));
+  EXPECT_TRUE(clustered_on_gpu(text("abs(%0)", "%1")).ends_with(", loop 77, loop 78"));
+}
+
+// A loop over rows gets a number of each, in place of a later one over such numbers.
+TEST(KernelClusters, OfNumbersForEachRowWithTheirRows) {
+  EXPECT_EQ(clustered_on_gpu(R"(%0 = input "x" : f32[8, 64]
+%1 = input "w" : f32[8]
+%2 = broadcast(%1) {axes=[0]} : f32[8, 64]
+%3 = mul(%0, %2) : f32[8, 64]
+%4 = reduce_sum(%3) {axes=[1]} : f32[8]
+%5 = mul(%4, %1) : f32[8]
+%6 = reduce_sum(%5) {axes=[0]} : f32[]
+%7 = neg(%1) : f32[8]
+return %4, %6, %7
+)"),
+            "loop 4 7, loop 6");
+}
+
 // A sum of x's columns as %1 and more of the same rows as `rest`.
 std::string column_sum(const std::string& rest) {
   return "%0 = input \"x\" : f32[640, 64]\n%1 = reduce_sum(%0) {axes=[0]} : f32[64]\n" + rest;

@@ -65,6 +65,46 @@ return %3, %4
   EXPECT_EQ(stored_on_gpu(powers), "2 3 4");
 }
 
+// Two values that get scales share the loops that find and apply them, and so what these read.
+TEST(Materialization, NotOfWhatIsScaledBesideAnother) {
+  const std::string both = R"(%0 = input "dh" : bf16[64, 64]
+%1 = input "gate" : bf16[64, 64]
+%2 = input "up" : bf16[64, 64]
+%3 = cast(%0) : f32[64, 64]
+%4 = cast(%1) : f32[64, 64]
+%5 = cast(%2) : f32[64, 64]
+%6 = mul(%3, %4) : f32[64, 64]
+%7 = cast(%6) : bf16[64, 64]
+%8 = cast(%7) : f32[64, 64]
+%9 = abs(%8) : f32[64, 64]
+%10 = reduce_max(%9) {axes=[0, 1]} : f32[]
+%11 = broadcast(%10) {axes=[]} : f32[64, 64]
+%12 = mul(%8, %11) : f32[64, 64]
+%13 = cast(%12) : f8e5m2[64, 64]
+%14 = mul(%6, %5) : f32[64, 64]
+%15 = cast(%14) : bf16[64, 64]
+%16 = cast(%15) : f32[64, 64]
+%17 = abs(%16) : f32[64, 64]
+%18 = reduce_max(%17) {axes=[0, 1]} : f32[]
+%19 = broadcast(%18) {axes=[]} : f32[64, 64]
+%20 = mul(%16, %19) : f32[64, 64]
+%21 = cast(%20) : f8e5m2[64, 64]
+)";
+  EXPECT_EQ(stored_on_gpu(both + "return %13, %21\n"), "10 13 18 21");
+  // Alone it reads three tensors twice.
+  EXPECT_EQ(stored_on_gpu(both + "return %21\n"), "15 18 21");
+}
+
+// Of a comparison with two uses, of few elements and of many.
+TEST(Materialization, OfComparisonsOfManyElements) {
+  const auto text = [](const std::string& size) {
+    return "%0 = input \"x\" : i32[" + size + "]\n%1 = input \"y\" : i32[" + size + "]\n%2 = le(%0, %1) : bool[" + size +
+           "]\n%3 = select(%2, %0, %1) : i32[" + size + "]\n%4 = select(%2, %1, %0) : i32[" + size + "]\nreturn %3, %4\n";
+  };
+  EXPECT_EQ(stored_on_gpu(text("4096")), "3 4");
+  EXPECT_EQ(stored_on_gpu(text("131072")), "2 3 4");
+}
+
 // What is in memory costs nothing.
 TEST(Materialization, NotOfWhatFollowsCheaplyFromMemory) {
   EXPECT_EQ(stored(R"(%0 = input "x" : f32[64]

@@ -15,6 +15,18 @@ std::string in_float(DType dtype, const std::string& value) {
   return is_float(dtype) ? value : fmt::format("static_cast<float>({})", value);
 }
 
+// Of a sigmoid: a power and a constant of at least 1, added up.
+bool is_one_or_more(const Graph& graph, Value value) {
+  const Node& sum = graph.node(value);
+  if (sum.op != Op::kAdd) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const Node& constant = graph.node(sum.inputs[i]);
+    if (constant.op == Op::kConstant && constant.attributes.value >= 1)
+      return graph.node(sum.inputs[1 - i]).op == Op::kExp2;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string compute_type(DType dtype) {
@@ -321,6 +333,11 @@ WrittenValue ExpressionEmitter::write_elementwise(const Node& node, const std::v
   switch (node.op) {
     case Op::kTanh:
       text = fmt::format("{}({})", text_.tanh_function(), in);
+      break;
+    case Op::kRecip:
+      text = dtype == DType::kF32 && is_one_or_more(graph_, node.inputs[0])
+                 ? fmt::format("reciprocal_of_normal_f32({})", in)
+                 : elementwise_text(node.op, floating, inputs);
       break;
     case Op::kErf: {
       WrittenValue written = declare(compute_type(dtype), round(dtype, fmt::format("erf_f32({})", in)), depth);

@@ -113,6 +113,7 @@ LoopNest::Role LoopNest::role(Value member) const {
   const Node& node = graph_.node(member);
   if (op_info(node.op).kind == OpKind::kReduce)
     return is_sum_over_rows(graph_, request_, node) ? Role::kRowSum : Role::kReduction;
+  if (is_transposed(member)) return Role::kTransposed;
   const Dim count = element_count(graph_.shape(member));
   if (has_reductions() && count == request_.rows && !(count == request_.rows * request_.columns)) return Role::kRow;
   CAUSEWAY_CHECK(count == request_.rows * request_.columns, "{} in a kernel of {} x {}", graph_.type(member).text(),
@@ -181,7 +182,7 @@ void LoopNest::walk_phase(ElementWalk& walk, LoopVisitor& visitor, int phase, bo
   bool any = false;
   for (size_t i = 0; i < members.size(); ++i) {
     const Role member_role = role(members[i]);
-    if (phases_[i] != phase || member_role == Role::kRow) continue;
+    if (phases_[i] != phase || member_role == Role::kRow || member_role == Role::kTransposed) continue;
     any = true;
     if (member_role == Role::kFull) {
       const ElementValue value = walk.define(members[i], {full_linear_, {}});

@@ -87,6 +87,8 @@ class LoopNest : public ReadContext {
  protected:
   // Walks without writing.
   virtual void analyse();
+  // Whether the member is stored along with the one that it is the transpose of, and not walked to by itself.
+  virtual bool is_transposed(Value member) const { return false; }
   // Cuts the axis that the last walk would rather have in two; false when there is none.
   bool cut_wanted_axis();
   // The phases in which members are computed, by their position.

@@ -37,8 +37,9 @@ struct LoopAxis {
   bool operator==(const LoopAxis&) const = default;
 };
 
-// An element for each position or each row, a reduction of each row, a sum over all rows for each column.
-enum class LoopRole { kFull, kRow, kReduction, kRowSum };
+// An element for each position or each row, a reduction of each row, a sum over all rows for each column, another
+// member's elements in the other order.
+enum class LoopRole { kFull, kRow, kReduction, kRowSum, kTransposed };
 
 // A member of the request, by its position there.
 struct LoopMember {

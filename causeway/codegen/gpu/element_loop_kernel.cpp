@@ -1,4 +1,5 @@
-// Loops without sums on GPUs: each thread computes a vector of neighbouring elements.
+// Loops without sums on GPUs: each thread computes a vector of neighbouring elements, or a few of a tile that is stored
+// in both orders.
 #include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/gpu/loop_writer.h"
 #include "causeway/kernels/gpu/transpose_layout.h"
@@ -17,6 +18,8 @@ class GpuElementLoopWriter : public GpuLoopWriter {
         return write_tiles();
       case Form::kTransposedCopy:
         return write_transposed_copy();
+      case Form::kBothOrders:
+        return write_both_orders();
       case Form::kUnalignedRows:
         return write_unaligned_rows();
       default:
@@ -107,6 +110,57 @@ class GpuElementLoopWriter : public GpuLoopWriter {
     kernel.phases = {
         gpu_phase("kernel", kLoopThreads, plan_.shared_bytes, tasks_of_tiles(read_extent, written_extent))};
     return kernel;
+  }
+
+  // A block has a square tile. All of it is computed, and so loaded, before anything is stored.
+  GeneratedKernel write_both_orders() {
+    constexpr int kSide = transpose_tile_elements(1);
+    const int vectors = kSide / plan_.lanes, rows_of_round = kLoopThreads / vectors;
+    const std::string rows = symbols_.text(request_.rows), columns = symbols_.text(request_.columns);
+    const std::string round = fmt::format(
+        "#pragma clang loop unroll(full)\nfor (int round = 0; round < {1}; ++round) {{\n"
+        "const int tile_row = thread_index() / {2} + round * {3};\nconst {0} row = first_row + tile_row;\n"
+        "const {0} vector = first_column / {4} + thread_index() % {2};\n"
+        "if (row >= {5} || vector * {4} >= {6}) continue;\n",
+        index_type_, plan_.rounds, vectors, rows_of_round, plan_.lanes, rows, columns);
+    std::string stores, transposes;
+    for (size_t i = 0; i < request_.members.size(); ++i)
+      if (plan_.members[i].role == LoopRole::kFull && plan_.members[i].stored)
+        stores += fmt::format("store_lanes({} + (row * {} + vector * {}), v{}[round]);\n", pointer(request_.members[i]),
+                              columns, plan_.lanes, i);
+    for (size_t i = 0; i < plan_.transposed.size(); ++i) {
+      const GpuLoopPlan::Transposed& one = plan_.transposed[i];
+      const std::string tile = fmt::format("shared_memory() + {}", static_cast<int>(i) * transpose_shared_bytes(1));
+      stores += fmt::format("put_in_tile({}, tile_row, thread_index() % {} * {}, v{}[round]);\n", tile, vectors,
+                            plan_.lanes, one.source);
+      transposes += fmt::format(
+          "store_transposed_tile({0}, {1} + (first_column * {2} + first_row), {2}, {3} - first_column, "
+          "{2} - first_row);\n",
+          tile, pointer(request_.members[one.result]), rows, columns);
+    }
+    const std::string body =
+        fmt::format(
+            "const {0} column_tiles = ({1} + {2}) / {3};\nconst {0} first_row = task / column_tiles * {3};\n"
+            "const {0} first_column = task % column_tiles * {3};\n",
+            index_type_, columns, kSide - 1, kSide) +
+        top_ + round_arrays_ + round + tile_axes(0, plan_.row_axes, "row") +
+        tile_axes(plan_.row_axes, plan_.axes.size() - 1, "vector") + text_ +
+        vector_.inside.text(lane_name(), plan_.lanes) + "}\n" + round + stores + "}\nblock_barrier();\n" + transposes;
+    GeneratedKernel kernel =
+        finish("#include \"causeway/kernels/gpu/transpose.h\"\n" + source("kernel", kLoopThreads, body));
+    static_assert(kLoopThreads == kTransposeThreads);
+    const int64_t tiles =
+        divide_up(request_.rows.constant(), kSide) * divide_up(request_.columns.constant(), kSide);
+    kernel.phases = {
+        gpu_phase("kernel", kLoopThreads, plan_.shared_bytes, [tiles](const SymbolBindings&) { return tiles; })};
+    return kernel;
+  }
+
+  // The axes from `first` to before `end`, of a running number.
+  std::string tile_axes(size_t first, size_t end, const std::string& running) {
+    std::vector<std::pair<std::string, std::string>> axes;
+    for (size_t i = first; i < end; ++i) axes.emplace_back(axis_name(i), symbols_.text(plan_.axes[i].extent));
+    return gpu_axis_variables(index_type_, running, axes);
   }
 
   // The axes beside those of the tiles.

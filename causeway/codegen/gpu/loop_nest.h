@@ -27,6 +27,9 @@ class GpuLoopNest : public LoopNest {
 
  protected:
   void analyse() override;
+  bool is_transposed(Value member) const override {
+    return !has_reductions() && transposed_member(graph_, request_, member).has_value();
+  }
   // A member of an earlier pass is wanted at the loops' own position: whether threads are to hold it.
   virtual bool hold(Value member) { return false; }
 

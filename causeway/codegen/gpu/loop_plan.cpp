@@ -145,6 +145,8 @@ class GpuLoopPlanner : private GpuLoopNest {
     if (!obstacle_ && has_row_sums() && !can_hold())
       obstacle_ = Obstacle{Obstacle::Kind::kLongRowSums, request_.members.back()};
     describe_loops();
+    if (plan_.form == Form::kBothOrders && !obstacle_) describe_both_orders();
+    plan_.obstacle = obstacle_;
     if (has_reductions()) {
       describe_rows();
     } else {
@@ -247,9 +249,10 @@ class GpuLoopPlanner : private GpuLoopNest {
     plan_.threads = team;
   }
 
-  // The values belong in kernels of their own.
+  // The values belong in kernels of their own: one block takes 97 us for the largest of 2^20 elements and for what
+  // follows from it, where three launches of many blocks take 8. No vocabulary is that large.
   bool one_block_for_all() const {
-    constexpr int64_t kLargest = 1 << 20;
+    constexpr int64_t kLargest = 1 << 18;
     if (!has_reductions() || parts_ > 1 || request_.members.size() == 1 || sums_come_first()) return false;
     return request_.rows.is_constant() && request_.rows.constant() < 16 && request_.columns.is_constant() &&
            request_.columns.constant() >= kLargest;
@@ -296,21 +299,65 @@ class GpuLoopPlanner : private GpuLoopNest {
     if (!architecture_.copies_asynchronously || !has_reductions() || has_row_sums() || request_.fixed_order ||
         parts_ > 1 || unaligned_columns_ || !row_vectors().is_constant() || held_elements() <= kMostHeldElements)
       return;
-    const int64_t most = architecture_.shared_bytes - GpuLoopPlan::kSumsSharedBytes;
-    for (const auto& [value, phases] : reading_phases()) {
-      const auto element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(value)));
-      const int64_t bytes = row_vectors().constant() * lanes_ * element_bytes;
-      if (phases.size() < 2 || lanes_ * element_bytes % GpuLoopPlan::kCopiedBytes != 0 ||
-          in_shared_bytes_ + bytes > most)
-        continue;
-      held_.push_back({value, HeldRow::Where::kShared, static_cast<int>(held_.size()), in_shared_bytes_});
-      in_shared_bytes_ += bytes;
+    hold_parts_in_shared(1);
+    if (in_shared_bytes_ == 0 && can_share_rows()) {
+      // A multiprocessor with two blocks computes with one row while it waits for another one's.
+      for (plan_.cluster = 2; plan_.cluster < GpuLoopPlan::kMostCluster && !fits_twice(row_bytes(plan_.cluster));)
+        plan_.cluster *= 2;
+      hold_parts_in_shared(plan_.cluster);
+      if (in_shared_bytes_ == 0) plan_.cluster = 1;
     }
     if (in_shared_bytes_ == 0) return;
+    plan_.team = plan_.threads = fits_twice(in_shared_bytes_) ? kTeamOfTwo : kTeamOfOne;
+  }
+
+  // Each of `cluster` blocks its part of those tensors that it has room for.
+  void hold_parts_in_shared(int cluster) {
+    const int64_t sums = cluster > 1 ? GpuLoopPlan::kClusterSharedBytes : 0;
+    const int64_t most = architecture_.shared_bytes - GpuLoopPlan::kSumsSharedBytes;
+    int64_t bytes = sums;
+    for (const auto& [value, phases] : reading_phases()) {
+      const int64_t part = part_bytes(value, cluster);
+      if (!copies_to_shared(value, phases) || bytes + part > most) continue;
+      held_.push_back({value, HeldRow::Where::kShared, static_cast<int>(held_.size()), bytes});
+      bytes += part;
+    }
+    if (bytes > sums) in_shared_bytes_ = bytes;
+  }
+
+  bool copies_to_shared(Value value, const std::set<int>& phases) const {
+    const auto element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(value)));
+    return phases.size() >= 2 && lanes_ * element_bytes % GpuLoopPlan::kCopiedBytes == 0;
+  }
+
+  int64_t part_bytes(Value value, int cluster) const {
+    return divide_up(row_vectors().constant(), cluster) * lanes_ * static_cast<int64_t>(size_bytes(graph_.dtype(value)));
+  }
+
+  // What each of `cluster` blocks has to hold for all passes to read from shared memory.
+  int64_t row_bytes(int cluster) const {
+    int64_t bytes = GpuLoopPlan::kClusterSharedBytes;
+    for (const auto& [value, phases] : reading_phases())
+      if (copies_to_shared(value, phases)) bytes += part_bytes(value, cluster);
+    return bytes;
+  }
+
+  bool fits_twice(int64_t bytes) const {
     const int64_t reserved = architecture_.occupancy.shared_reserved;
-    const int64_t block = in_shared_bytes_ + GpuLoopPlan::kSumsSharedBytes + reserved;
-    const bool two_fit = 2 * block <= architecture_.shared_bytes + reserved;
-    plan_.team = plan_.threads = two_fit ? kTeamOfTwo : kTeamOfOne;
+    return 2 * (bytes + GpuLoopPlan::kSumsSharedBytes + reserved) <= architecture_.shared_bytes + reserved;
+  }
+
+  // Whether a cluster's blocks can exchange what they have of the row's sums: floats, of which each sum has its own
+  // place.
+  bool can_share_rows() const {
+    if (!architecture_.has_clusters) return false;
+    int64_t sums = 0;
+    for (const Value member : request_.members) {
+      if (role(member) != Role::kReduction) continue;
+      if (!is_float(graph_.dtype(member))) return false;
+      ++sums;
+    }
+    return sums * GpuLoopPlan::kClusterSumBytes <= GpuLoopPlan::kClusterSharedBytes;
   }
 
   // --- What comes of it.
@@ -325,7 +372,7 @@ class GpuLoopPlanner : private GpuLoopNest {
     plan_.row_vectors = row_vectors();
     for (const Axis& axis : axes_) plan_.axes.push_back({axis.extent});
     plan_.tiles = find_tiles(inputs_, plan_);
-    plan_.form = find_form();
+    plan_.form = plan_.has(LoopRole::kTransposed) ? Form::kBothOrders : find_form();
     for (size_t i = 0; i < axes_.size(); ++i) plan_.axes[i].mapping = mapping(i);
   }
 
@@ -338,10 +385,37 @@ class GpuLoopPlanner : private GpuLoopNest {
 
   AxisMapping mapping(size_t axis) const {
     if (axes_[axis].is_lane) return AxisMapping::kLane;
+    if (plan_.form == Form::kBothOrders) return AxisMapping::kTile;
     if (!axes_[axis].is_row) return has_reductions() ? AxisMapping::kTeam : AxisMapping::kBlock;
     if (plan_.form == Form::kElements) return AxisMapping::kThread;
     const bool is_tile = plan_.tiles && (axis == plan_.tiles->read_axis || axis == plan_.tiles->written_axis);
     return is_tile ? AxisMapping::kTile : AxisMapping::kGrid;
+  }
+
+  // A matrix of 8-bit numbers whose sides are whole pieces of 16 bytes, of which nothing is read across.
+  void describe_both_orders() {
+    for (size_t i = 0; i < request_.members.size(); ++i) {
+      const std::optional<Value> source = transposed_member(graph_, request_, request_.members[i]);
+      if (!source) continue;
+      const auto position = static_cast<size_t>(std::ranges::find(request_.members, *source) - request_.members.begin());
+      plan_.transposed.push_back({position, i});
+      const Shape& shape = graph_.shape(*source);
+      Dim rows(1);
+      for (plan_.row_axes = 0; plan_.row_axes < axes_.size() && !(rows == shape[0]); ++plan_.row_axes)
+        rows *= axes_[plan_.row_axes].extent;
+      const bool fits = size_bytes(graph_.dtype(*source)) == 1 && shape == Shape{request_.rows, request_.columns} &&
+                        shape[0].is_constant() && shape[1].is_constant() && shape[0].divide_exactly(16) &&
+                        shape[1].divide_exactly(16) && rows == shape[0] && plan_.row_axes + 2 <= axes_.size() &&
+                        lanes_ >= 4 && !unaligned_columns_ && !plan_.tiles;
+      if (!fits) {
+        obstacle_ = Obstacle{Obstacle::Kind::kOwnValueElsewhere, *source};
+        return;
+      }
+    }
+    constexpr int kSide = transpose_tile_elements(1);
+    static_assert(kLoopThreads == kTransposeThreads);
+    plan_.rounds = kSide * kSide / (lanes_ * kLoopThreads);
+    plan_.shared_bytes = static_cast<int>(plan_.transposed.size()) * transpose_shared_bytes(1);
   }
 
   void describe_elements() {

@@ -1,7 +1,9 @@
 // The plan of a loop kernel on a GPU: how threads share its loops, what they hold between passes, how they sum. Without
-// sums, each thread computes a few neighbouring elements. With sums, a row belongs to a team of threads: part of a wave
+// sums, each thread computes a few neighbouring elements, or several such vectors of a tile that is stored in both
+// orders. With sums, a row belongs to a team of threads: part of a wave
 // for short rows, a block for longer ones. What several passes over a row read stays in registers or, of a longer row,
-// in shared memory, where the architecture copies past registers. A few very long rows are cut into parts that a second
+// in shared memory, where the architecture copies past registers; of a row that no block has room for in the shared
+// memory of a cluster's blocks, each of which has a part of it, where there are clusters. A few very long rows are cut into parts that a second
 // launch adds up. With sums over rows, a fixed number of blocks share the rows, each thread keeps the sums of its
 // columns in registers, and a second launch adds up what blocks have.
 #pragma once
@@ -22,6 +24,10 @@ struct GpuLoopPlan : LoopPlan {
   static constexpr int kSumsSharedBytes = 256;  // for the sums of a block's waves
   static constexpr int kCopiedBytes = 16;       // from memory to shared memory, at a time
   static constexpr int kRowSumBytes = 4;        // of a sum over rows
+  static constexpr int kMostCluster = 8;        // blocks that share a row
+  // For what a cluster's blocks have of a sum, and for all of a row's sums, in each block after the sums of its waves.
+  static constexpr int kClusterSumBytes = 4 * kMostCluster;
+  static constexpr int kClusterSharedBytes = 256;
   static constexpr int kPartialBytes = 8;       // of the sum of a part of a row
 
   // What blocks are.
@@ -30,6 +36,7 @@ struct GpuLoopPlan : LoopPlan {
     kUnalignedRows,   // vectors of a row whose ends may lie within vectors
     kTiles,           // tiles over the innermost axes of the result and of a tensor that is read across it
     kTransposedCopy,  // such tiles, through shared memory (kernels/gpu/transpose.h), where nothing is computed
+    kBothOrders,      // tiles of a matrix that are stored as they are computed and, through shared memory, transposed
     kRows,            // one team or several, each with a row
     kRowParts,        // a team with a part of a row; a second launch adds up
     kRowSums,         // teams that take rows in turn; a second launch adds up their sums over rows
@@ -85,8 +92,19 @@ struct GpuLoopPlan : LoopPlan {
   Dim row_vectors{1};  // vectors of lanes in a row, those that its ends cut included
   std::optional<Tiles> tiles;
 
+  // Of kBothOrders: positions of members, what is transposed and its transpose; the leading axes, which make up the
+  // matrix's rows; and how many vectors of a tile each thread computes.
+  struct Transposed {
+    size_t source = 0, result = 0;
+    bool operator==(const Transposed&) const = default;
+  };
+  std::vector<Transposed> transposed;
+  size_t row_axes = 0;
+  int rounds = 0;
+
   // With sums.
-  int team = 1;       // threads that share a row
+  int team = 1;       // threads that share a row, or a block's part of one
+  int cluster = 1;    // blocks that share a row, of whose vectors each has as many, the last one what is left
   int64_t parts = 1;  // of a row
   ColumnLoop column_loop = ColumnLoop::kRolled;
   int unrolled = 1;                  // steps of a rolled loop that are written side by side
@@ -113,6 +131,9 @@ struct GpuLoopPlan : LoopPlan {
 
   bool stores_of_rows() const { return stores(LoopRole::kRow) || stores(LoopRole::kReduction); }
   int rows_per_block() const { return threads / team; }
+  bool is_transposed(size_t source) const {
+    return std::ranges::find(transposed, source, &Transposed::source) != transposed.end();
+  }
   bool holds(HeldRow::Where where) const { return std::ranges::find(held, where, &HeldRow::where) != held.end(); }
 };
 

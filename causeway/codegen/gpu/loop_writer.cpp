@@ -3,6 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+
+#include "causeway/codegen/divide_up.h"
 
 namespace causeway::codegen {
 
@@ -85,9 +88,14 @@ void GpuLoopWriter::element(size_t position, const ElementValue& value) {
   const Value member = request_.members[position];
   for (const HeldRow& row : plan_.held)
     if (row.value == member) updates_ += fmt::format("{}[{}] = {};\n", held_name(row), register_position(), value.name);
-  if (!plan_.members[position].stored) return;
+  if (!plan_.members[position].stored && !plan_.is_transposed(position)) return;
   stores_elements_ = true;
   const DType dtype = graph_.dtype(member);
+  if (plan_.form == Form::kBothOrders) {
+    round_arrays_ += fmt::format("{} v{}[{}][{}];\n", storage_type(dtype), position, plan_.rounds, plan_.lanes);
+    updates_ += fmt::format("v{}[round][{}] = {};\n", position, lane_name(), to_storage(dtype, value.name));
+    return;
+  }
   arrays_ += fmt::format("{} v{}[{}];\n", storage_type(dtype), position, plan_.lanes);
   updates_ += fmt::format("v{}[{}] = {};\n", position, lane_name(), to_storage(dtype, value.name));
   stores_ += fmt::format("store_lanes({} + ({}), v{});\n", pointer(member), first_lane_text(), position);
@@ -123,9 +131,13 @@ void GpuLoopWriter::end_pass() {
   for (size_t i = 0; i < sums_.size(); ++i) {
     const size_t position = sums_[i];
     const GpuAccumulator sum = accumulator(position);
-    if (plan_.reductions.at(position) == GpuLoopPlan::Reduction::kTeamPair)
-      text_ +=
-          fmt::format("team_reduce_two<{}>(a{}, a{}, {}());\n", plan_.team, position, sums_[i + 1], sum.operation());
+    if (plan_.reductions.at(position) == GpuLoopPlan::Reduction::kTeamPair) {
+      const size_t other = sums_[i + 1];
+      text_ += fmt::format("team_reduce_two<{}>(a{}, a{}, {}());\n", plan_.team, position, other, sum.operation());
+      if (plan_.cluster > 1)
+        text_ += fmt::format("cluster_reduce_two<{}>(a{}, {}, a{}, {}, {}());\n", plan_.cluster, position,
+                             cluster_sums(position), other, cluster_sums(other), sum.operation());
+    }
     if (plan_.reductions.at(position) == GpuLoopPlan::Reduction::kParts)
       text_ += fmt::format("{{\nconst {} total = {};\nif (thread_index() == 0) {}[task] = total;\n}}\n", sum.type(),
                            reduced(position), partials(position, i));
@@ -157,7 +169,17 @@ std::string GpuLoopWriter::reduced(size_t position) const {
   const GpuLoopPlan::Reduction how = plan_.reductions.at(position);
   if (how == GpuLoopPlan::Reduction::kTeamPair || how == GpuLoopPlan::Reduction::kWithPair)
     return fmt::format("a{}", position);
-  return fmt::format("team_reduce<{}>(a{}, {}())", plan_.team, position, accumulator(position).operation());
+  const std::string operation = accumulator(position).operation();
+  const std::string of_block = fmt::format("team_reduce<{}>(a{}, {}())", plan_.team, position, operation);
+  if (plan_.cluster == 1) return of_block;
+  return fmt::format("cluster_reduce<{}>({}, {}, {}())", plan_.cluster, of_block, cluster_sums(position), operation);
+}
+
+// Where a cluster's blocks have theirs of the sum.
+std::string GpuLoopWriter::cluster_sums(size_t position) const {
+  const auto number = std::distance(plan_.reductions.begin(), plan_.reductions.find(position));
+  return fmt::format("reinterpret_cast<float*>(shared_memory() + {})",
+                     GpuLoopPlan::kSumsSharedBytes + number * GpuLoopPlan::kClusterSumBytes);
 }
 
 // The partial results of the i-th sum: one for each row and part.
@@ -235,7 +257,8 @@ std::string GpuLoopWriter::ask_for_next_row() {
   return fmt::format("if (row + {} < {}) {{\n{}}}\n", next, request_.rows.constant(), text);
 }
 
-// No barrier: threads read what they have copied themselves.
+// No barrier: threads read what they have copied themselves. Of a part of a row, whose end is not constant, the static
+// check of copies does not see that.
 std::string GpuLoopWriter::copy_to_shared() {
   std::string text, copies;
   for (const HeldRow& row : plan_.held) {
@@ -249,7 +272,9 @@ std::string GpuLoopWriter::copy_to_shared() {
       copies += fmt::format("copy_async_16({0} + vector * {1} + {2}, {3} + ({4}) + {2}, true);\n", name, plan_.lanes,
                             lane, pointer(row.value), first_lane_text());
   }
-  return text + column_loop(copies) + "copy_async_commit();\ncopy_async_wait<0>();\n";
+  text += column_loop(copies) + "copy_async_commit();\n";
+  if (plan_.cluster == 1) return text + "copy_async_wait<0>();\n";
+  return text + "cluster_begin();\ncopy_async_wait<0>();\nblock_barrier();\n";
 }
 
 // One pass of a team over the vectors of its row.
@@ -258,7 +283,8 @@ std::string GpuLoopWriter::column_loop(const std::string& inside) {
   if (plan_.column_loop == kUnaligned)
     return fmt::format("for ({0} vector = first; vector < row_last; vector += {1}) {{\n", index_type_, plan_.team) +
            inside + "}\n";
-  const std::string body = axis_variables(AxisMapping::kTeam, "vector") + inside;
+  const std::string body =
+      axis_variables(AxisMapping::kTeam, plan_.cluster > 1 ? "(part_begin + vector)" : "vector") + inside;
   if (plan_.column_loop == kRolled)
     return fmt::format("#pragma clang loop unroll_count({})\nfor ({} vector = first; vector < last; vector += {}) {{\n",
                        plan_.unrolled, index_type_, plan_.team) +
@@ -280,6 +306,11 @@ std::string GpuLoopWriter::axis_variables(AxisMapping mapping, const std::string
 
 std::string GpuLoopWriter::row_of_team(const std::string& group, const std::string& group_index) {
   const std::string vectors = symbols_.text(plan_.row_vectors);
+  if (plan_.cluster > 1)
+    return fmt::format(
+        "const {0} row = {1} / {2};\nconst {0} part_begin = cluster_rank() * {3};\n"
+        "const {0} first = thread_index();\nconst {0} last = {4} - part_begin < {3} ? {4} - part_begin : {3};\n",
+        index_type_, group, plan_.cluster, divide_up(plan_.row_vectors.constant(), plan_.cluster), vectors);
   if (plan_.rows_per_block() == 1)
     return fmt::format("const {0} row = {2};\nconst {0} first = thread_index();\nconst {0} last = {1};\n", index_type_,
                        vectors, group);
@@ -298,6 +329,7 @@ std::string GpuLoopWriter::row_of_team(const std::string& group, const std::stri
 std::string GpuLoopWriter::stores_of_row() {
   std::vector<std::string> conditions;
   if (plan_.team > 1) conditions.push_back("first == 0");
+  if (plan_.cluster > 1) conditions.push_back("part_begin == 0");
   if (!plan_.fills_blocks) conditions.push_back(fmt::format("team < {}", symbols_.text(request_.rows)));
   if (conditions.empty() || !plan_.stores_of_rows()) return row_stores_;
   return fmt::format("if ({}) {{\n{}}}\n", fmt::join(conditions, " && "), row_stores_);
@@ -306,7 +338,9 @@ std::string GpuLoopWriter::stores_of_row() {
 // --- Frames.
 
 std::string GpuLoopWriter::source(const std::string& name, int threads, const std::string& body, int blocks_per_unit) {
-  return kIncludes + kernel_text(name, threads, body, blocks_per_unit);
+  return kIncludes +
+         std::string(plan_.cluster > 1 ? "#include \"causeway/kernels/gpu/cluster_reduce.h\"\n" : "") +
+         kernel_text(name, threads, body, blocks_per_unit);
 }
 
 std::string GpuLoopWriter::kernel_text(const std::string& name, int threads, const std::string& body,

@@ -38,6 +38,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopPlan, GpuLoopNest> {
   std::string top_, text_;                // statements of the kernel, and of a row
   std::string row_stores_;                // results of a row, stored last
   Vector vector_;                         // without sums, of the only pass
+  std::string round_arrays_;              // of a tile in both orders: what a thread computes of each member
   std::string copied_from_, copied_to_;   // places of what is read across and of the result, in elements
   std::string finish_top_, finish_text_;  // of a second launch for parts of rows
 
@@ -90,6 +91,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopPlan, GpuLoopNest> {
   std::string first_lane_text() const;
   static std::string held_name(const HeldRow& row);
   std::string register_position() const;
+  std::string cluster_sums(size_t position) const;
 
   ExpressionEmitter* emitter_ = nullptr;  // while the nest is walked
   // Of a phase: arrays for a vector of elements, sums before the first element, what is done with each element, and

@@ -1,5 +1,5 @@
 // Loops with sums over columns on GPUs: teams of threads that have a row each, as a kernel or as a function of another
-// kernel's blocks; and blocks that have parts of rows.
+// kernel's blocks; clusters of blocks that share a row; and blocks that have parts of rows.
 #include "causeway/base/error.h"
 #include "causeway/codegen/divide_up.h"
 #include "causeway/codegen/gpu/loop_writer.h"
@@ -49,7 +49,7 @@ class GpuRowLoopWriter : public GpuLoopWriter {
       body += unaligned_row() + fmt::format("const {} row_last = (row_start - row_vector + {}) / {};\n", index_type_,
                                             *plan_.unaligned_columns + plan_.lanes - 1, plan_.lanes);
     body += axis_variables(AxisMapping::kGrid, "row") + top_ + text_;
-    if (plan_.barrier_before_stores) body += "block_barrier();\n";
+    if (plan_.barrier_before_stores) body += plan_.cluster > 1 ? "cluster_barrier();\n" : "block_barrier();\n";
     return body + stores_of_row();
   }
 
@@ -58,9 +58,11 @@ class GpuRowLoopWriter : public GpuLoopWriter {
     GeneratedKernel kernel = finish(source("kernel", plan_.threads, body));
     kernel.phases = {
         gpu_phase("kernel", plan_.threads, plan_.shared_bytes,
-                  [rows = request_.rows, per_block = int64_t{plan_.rows_per_block()}](const SymbolBindings& bindings) {
-                    return divide_up(rows.evaluate(bindings), per_block);
+                  [rows = request_.rows, per_block = int64_t{plan_.rows_per_block()},
+                   cluster = int64_t{plan_.cluster}](const SymbolBindings& bindings) {
+                    return divide_up(rows.evaluate(bindings), per_block) * cluster;
                   })};
+    kernel.phases.front().cluster = plan_.cluster;
     return kernel;
   }
 

@@ -12,7 +12,8 @@ CAUSEWAY_INLINE float max_f32(float a, float b) { return __nvvm_fmax_nan_f(a, b)
 CAUSEWAY_INLINE float min_f32(float a, float b) { return __nvvm_fmin_nan_f(a, b); }
 CAUSEWAY_INLINE float exp2_f32(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 CAUSEWAY_INLINE float rsqrt_f32(float x) { return __nvvm_rsqrt_approx_f(x); }
-// Not as asm text, between which the compiler merges no loads.
+// Of an x that is not subnormal. Not as asm text, between which the compiler merges no loads.
+CAUSEWAY_INLINE float reciprocal_of_normal_f32(float x) { return __nvvm_rcp_approx_ftz_f(x); }
 CAUSEWAY_INLINE float reciprocal_f32(float x) {
   const bool tiny = __builtin_fabsf(x) < 1.17549435e-38f;
   const float result = __nvvm_rcp_approx_ftz_f(tiny ? x * 16777216.0f : x);
