@@ -133,11 +133,11 @@ std::string ways_to_save(const TrainingStep& step, const Recipe& recipe) {
   std::string ways = "Lower train.micro_batch_size or data.sequence_length";
   std::vector<std::string> keys;
   if (choice.recompute != Recomputation{RecomputePolicy::kBlock}) keys.emplace_back("train.recompute");
-  const bool moves = step.context().device().target().has_own_memory() && recipe.mesh.pp == 1;
-  if (moves && !choice.offloads_optimizer) keys.emplace_back("offload.optimizer");
-  if (moves && !choice.offloads_activations) keys.emplace_back("offload.activations");
+  const bool may_move = step.context().device().target().has_own_memory() && recipe.mesh.pp == 1;
+  if (may_move && !choice.offloads_optimizer) keys.emplace_back("offload.optimizer");
+  if (may_move && !choice.offloads_activations) keys.emplace_back("offload.activations");
   if (keys.empty()) return ways + ".";
-  return fmt::format("{}, or set {} to auto.", ways, list_names(keys));
+  return fmt::format("{}, or set {} to auto.", ways, fmt::join(keys, ", "));
 }
 
 // Compiles the step.
@@ -149,7 +149,7 @@ void require_memory_for_step(TrainingStep& step, const Recipe& recipe) {
   for (const ProgramMemory::Item& item : step.main_step().prepare(step.main_arguments()).memory().largest)
     largest += fmt::format("\n  {:>10}  {}", format_bytes(item.bytes), item.name);
   throw Error(ErrorKind::kResource,
-              fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} {}; "
+              fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {}; "
                           "the largest activations are{}",
                           format_bytes(cost.total_bytes()), format_bytes(cost.parameter_bytes),
                           format_bytes(cost.optimizer_bytes),
