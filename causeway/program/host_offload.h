@@ -32,6 +32,7 @@ std::map<Value, int> find_offloaded(const Graph& graph, const FusionResult& fusi
 struct HostCopies {
   std::vector<Copy> loads;   // to buffers that kernels read
   std::vector<Copy> stores;  // of what kernels have written
+  std::vector<Copy> last;    // any others, in an order in which they may run when all kernels have
 };
 
 // A load, queued before instruction `before` of the program.

@@ -279,6 +279,9 @@ class Lowering {
       to_targets.push_back({from, target, bytes(assignment.value)});
     }
     copies.insert(copies.end(), to_targets.begin(), to_targets.end());
+    const bool touch_host = std::ranges::any_of(
+        copies, [&](const Copy& copy) { return on_host(copy.from.buffer) || on_host(copy.to); });
+    if (touch_host) host_copies_.last = std::exchange(copies, {});
     return copies;
   }
 

@@ -201,6 +201,7 @@ InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, const
       for (const Copy& copy : stored->second)
         host_queues ? list.add_store(copy, batch_bytes) : list.add({kComputeQueue, copy});
   }
+  for (const Copy& copy : host.last) list.add({kComputeQueue, copy});
   return list.finish();
 }
 
