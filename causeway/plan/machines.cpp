@@ -7,7 +7,6 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/report/sourced_yaml.h"
 #include "causeway/device/device_peaks.h"
-#include "causeway/device/gpu_architecture.h"
 #include "causeway/device/open_device.h"
 
 namespace causeway::plan {
@@ -34,7 +33,7 @@ Machine parse_machine(const YAML::Node& node, const std::string& where) {
   machine.network_bytes_per_second = record.positive_number("network_gb_per_s") * 1e9;
   machine.host_bytes_per_second =
       record.optional_positive_number("host_gb_per_s")
-          .value_or(parse_target(machine.target).architecture().host_link_gb_per_s) *
+          .value_or(parse_target(machine.target).host_bytes_per_second() / 1e9) *
       1e9;
   machine.source = record.text("source");
   const std::optional<DevicePeak> peak = find_device_peak(machine.product);

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "causeway/device/gpu_architecture.h"
-
 namespace causeway::train {
 namespace {
 
@@ -68,13 +66,12 @@ Recipe with_memory_choice(const Recipe& recipe, const MemoryChoice& choice) {
 }
 
 MemoryPrices memory_prices(const Recipe& recipe, const Target& target, int64_t state_bytes) {
-  MemoryPrices prices{.state_bytes = state_bytes};
-  if (!target.is_gpu()) return prices;
-  const GpuArchitecture& architecture = target.architecture();
+  MemoryPrices prices{.forward_bytes = 0, .state_bytes = state_bytes};
+  if (!target.has_own_memory()) return prices;
   const double tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
   const double flops = 2 * static_cast<double>(parameter_count(recipe.model)) * tokens /
                        static_cast<double>(recipe.mesh.ranks());
-  prices.forward_bytes = flops / (architecture.usual_tflops * 1e12) * architecture.host_link_gb_per_s * 1e9;
+  prices.forward_bytes = flops / target.usual_flops_per_second() * target.host_bytes_per_second();
   return prices;
 }
 
