@@ -147,12 +147,13 @@ class PlanPrinter {
                                    : "estimated from a few layers");
     line("batch and results", memory.batch, "exact");
     line("all", memory.total(),
-         fmt::format("{}; the device has {}: the step {}", bytes_text(static_cast<double>(memory.total())),
-                     plan.recipe.device_memory_limit > 0
-                         ? fmt::format("{}, of which device_memory_limit lets a run take {}",
-                                       bytes_text(machine_.memory_bytes), bytes_text(usable_bytes(plan.recipe, machine_)))
-                         : bytes_text(machine_.memory_bytes),
-                     plan.fits(machine_) ? "fits" : "does not fit"));
+         fmt::format(
+             "{}; the device has {}: the step {}", bytes_text(static_cast<double>(memory.total())),
+             plan.recipe.device_memory_limit > 0
+                 ? fmt::format("{}, of which device_memory_limit lets a run take {}", bytes_text(machine_.memory_bytes),
+                               bytes_text(usable_bytes(plan.recipe, machine_)))
+                 : bytes_text(machine_.memory_bytes),
+             plan.fits(machine_) ? "fits" : "does not fit"));
     if (memory.host_optimizer > 0) line("optimizer, in the host's memory", memory.host_optimizer, "exact");
     if (memory.host_activations > 0)
       line("activations, there", memory.host_activations, memory.exact ? "exact" : "estimated from a few layers");

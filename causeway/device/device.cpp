@@ -52,15 +52,16 @@ void Device::queue_copy_to_device(void* to, const void* host, size_t bytes, Devi
 
 void require_below_limit(size_t bytes, int64_t in_use, int64_t limit, const std::string& device) {
   if (limit == 0 || (in_use <= limit && bytes <= static_cast<size_t>(limit - in_use))) return;
-  throw Error(ErrorKind::kResource,
-              fmt::format("cannot allocate {} bytes ({}) of device memory: {} in use here, and device_memory_limit lets "
-                          "the run take {}",
-                          bytes, format_gib(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX))),
-                          format_gib(in_use), format_gib(limit)),
-              device,
-              "Raise device_memory_limit, lower train.micro_batch_size or data.sequence_length, set train.recompute to "
-              "auto, or keep the optimizer's state or activations in the host's memory (offload.optimizer=true, "
-              "offload.activations=true).");
+  throw Error(
+      ErrorKind::kResource,
+      fmt::format("cannot allocate {} bytes ({}) of device memory: {} in use here, and device_memory_limit lets "
+                  "the run take {}",
+                  bytes, format_gib(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX))), format_gib(in_use),
+                  format_gib(limit)),
+      device,
+      "Raise device_memory_limit, lower train.micro_batch_size or data.sequence_length, set train.recompute to "
+      "auto, or keep the optimizer's state or activations in the host's memory (offload.optimizer=true, "
+      "offload.activations=true).");
 }
 
 std::shared_ptr<DeviceEvent> Device::make_event() { return std::make_shared<HostEvent>(); }

@@ -209,7 +209,9 @@ class Device {
 
  protected:
   // The lesser of what the device has (0: it does not say) and what limit_memory() was told.
-  int64_t at_most_limit(int64_t bytes) const { return limit_ == 0 ? bytes : bytes == 0 ? limit_ : std::min(bytes, limit_); }
+  int64_t at_most_limit(int64_t bytes) const {
+    return limit_ == 0 ? bytes : bytes == 0 ? limit_ : std::min(bytes, limit_);
+  }
 
  private:
   int64_t limit_ = 0;

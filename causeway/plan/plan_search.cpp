@@ -58,8 +58,8 @@ std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Mach
   return meshes;
 }
 
-// Of the first rank of the mesh: weights and what the optimizer keeps on the device at least. What does not fit by these
-// alone need not be traced.
+// Of the first rank of the mesh: weights and what the optimizer keeps on the device at least. What does not fit by
+// these alone need not be traced.
 int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSizes& sizes) {
   recipe.mesh = sizes;
   const HeldBytes held = held_bytes(recipe, machine);

@@ -140,8 +140,8 @@ class WorkOfProgram {
   Work work_of_copy(const Copy& copy) const {
     const std::vector<ProgramBuffer>& buffers = program_.lowered.buffers;
     Work work;
-    const bool to_or_from_host = buffers[static_cast<size_t>(copy.from.buffer)].on_host ||
-                                 buffers[static_cast<size_t>(copy.to)].on_host;
+    const bool to_or_from_host =
+        buffers[static_cast<size_t>(copy.from.buffer)].on_host || buffers[static_cast<size_t>(copy.to)].on_host;
     if (to_or_from_host) work.kind = WorkKind::kHostCopy;
     work.bytes = real(copy.bytes) * (to_or_from_host ? 1 : 2);
     return work;

@@ -40,8 +40,8 @@ struct MemoryPlan {
   int64_t total() const { return weights + gradients + optimizer + activations + batch; }
 };
 
-// Of the first rank, with nothing traced: weights, and the optimizer's state wherever it lies. Without stages each layer
-// has what the second has, unless groups tell layers apart.
+// Of the first rank, with nothing traced: weights, and the optimizer's state wherever it lies. Without stages each
+// layer has what the second has, unless groups tell layers apart.
 struct HeldBytes {
   int64_t weights = 0;
   int64_t optimizer = 0;

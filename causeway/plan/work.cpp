@@ -35,7 +35,7 @@ WorkTotals total(const std::vector<Work>& work) {
   WorkTotals totals;
   for (const Work& one : work) {
     totals.flops += one.flops;
-    (is_collective(one.kind)              ? totals.collective_bytes
+    (is_collective(one.kind)           ? totals.collective_bytes
      : one.kind == WorkKind::kHostCopy ? totals.host_bytes
                                        : totals.memory_bytes) += one.bytes;
   }

@@ -30,7 +30,8 @@ struct Work {
   // kGemm and kAttention: 2 per multiply-add; attention with the density of its mask.
   double flops = 0;
   double head_dim = 0;  // kAttention
-  // kMemory: bytes read and written. kHostCopy: that come from the host or go there. Collectives: of the whole that a rank gathers, reduces or exchanges. kSend: sent.
+  // kMemory: bytes read and written. kHostCopy: that come from the host or go there. Collectives: of the whole that a
+  // rank gathers, reduces or exchanges. kSend: sent.
   double bytes = 0;
   // Collectives: the ranks that take part, and how many of them sit in one node. kSend: 2, and 1 or 2.
   int64_t ranks = 1;

@@ -37,8 +37,9 @@ std::set<std::string_view> first_blocks(const Graph& graph, int64_t blocks) {
 }  // namespace
 
 std::map<Value, int> find_offloaded(const Graph& graph, const FusionResult& fusion,
-                                    const std::vector<GeneratedKernel>& kernels, const std::map<Value, ValueLife>& lives,
-                                    const std::set<Value>& in_arena, int64_t blocks, const SymbolBindings& bindings) {
+                                    const std::vector<GeneratedKernel>& kernels,
+                                    const std::map<Value, ValueLife>& lives, const std::set<Value>& in_arena,
+                                    int64_t blocks, const SymbolBindings& bindings) {
   std::map<Value, int> last_use, next_use;  // of the forward pass, and the first of the backward pass
   for (size_t k = 0; k < kernels.size(); ++k) {
     const bool backward = is_of_backward(graph, fusion.kernels[k]);
@@ -60,9 +61,8 @@ std::map<Value, int> find_offloaded(const Graph& graph, const FusionResult& fusi
     found[value] = next;
     largest = std::max(largest, byte_count(graph.type(value), bindings));
   }
-  std::erase_if(found, [&](const auto& entry) {
-    return byte_count(graph.type(entry.first), bindings) * kSmallShare < largest;
-  });
+  std::erase_if(
+      found, [&](const auto& entry) { return byte_count(graph.type(entry.first), bindings) * kSmallShare < largest; });
   return found;
 }
 

@@ -1,5 +1,5 @@
-// Which values of the forward pass leave the device until the backward pass reads them, and when copies between the host
-// and the device are queued.
+// Which values of the forward pass leave the device until the backward pass reads them, and when copies between the
+// host and the device are queued.
 //
 // The method is vDNN's (Rhu et al., MICRO 2016), as a matter of the program's order alone: a value that is not read for
 // long is copied out behind the kernel that wrote it and back ahead of the kernel that reads it next, into another
@@ -25,8 +25,9 @@ namespace causeway::program {
 inline constexpr int kLeastGap = 24;
 inline constexpr int64_t kSmallShare = 64;
 std::map<Value, int> find_offloaded(const Graph& graph, const FusionResult& fusion,
-                                    const std::vector<GeneratedKernel>& kernels, const std::map<Value, ValueLife>& lives,
-                                    const std::set<Value>& in_arena, int64_t blocks, const SymbolBindings& bindings);
+                                    const std::vector<GeneratedKernel>& kernels,
+                                    const std::map<Value, ValueLife>& lives, const std::set<Value>& in_arena,
+                                    int64_t blocks, const SymbolBindings& bindings);
 
 // Between the host and the device.
 struct HostCopies {

@@ -125,8 +125,8 @@ class Lowering {
     for (const auto& [value, life] : lives_)
       if (!buffer_of_.contains(value)) in_arena.insert(value);
     if (options_.offloads_activations)
-      offloaded_ = find_offloaded(graph_, program_.fusion, program_.kernels, lives_, in_arena, options_.offloaded_blocks,
-                                  bindings_);
+      offloaded_ = find_offloaded(graph_, program_.fusion, program_.kernels, lives_, in_arena,
+                                  options_.offloaded_blocks, bindings_);
     std::map<Value, Value> to_operands =
         donate_operands(graph_, overwriting_, program_.kernels, lives_, in_arena, bindings_);
     std::erase_if(to_operands, [&](const auto& entry) { return offloaded_.contains(entry.second); });
@@ -279,8 +279,8 @@ class Lowering {
       to_targets.push_back({from, target, bytes(assignment.value)});
     }
     copies.insert(copies.end(), to_targets.begin(), to_targets.end());
-    const bool touch_host = std::ranges::any_of(
-        copies, [&](const Copy& copy) { return on_host(copy.from.buffer) || on_host(copy.to); });
+    const bool touch_host =
+        std::ranges::any_of(copies, [&](const Copy& copy) { return on_host(copy.from.buffer) || on_host(copy.to); });
     if (touch_host) host_copies_.last = std::exchange(copies, {});
     return copies;
   }
@@ -291,8 +291,7 @@ class Lowering {
     for (const Assignment& assignment : graph_.assignments) new_value[assignment.target] = assignment.value;
     for (const Value input : graph_.inputs()) {
       const auto assigned = new_value.find(input);
-      lowered_.results.push_back(
-          {home_of_.at(input), content(assigned == new_value.end() ? input : assigned->second)});
+      lowered_.results.push_back({home_of_.at(input), content(assigned == new_value.end() ? input : assigned->second)});
     }
   }
 

@@ -126,9 +126,9 @@ class InstructionList {
   std::map<DeviceQueue, int> last_;                     // without waits
   std::vector<int> collectives_;                        // on the communication queue
   std::map<DeviceQueue, std::vector<int>> sends_;
-  std::vector<std::pair<int, int64_t>> stores_;  // positions and bytes
-  int batch_ = -1;                               // of the last load
-  int stored_at_begin_ = kStart, stored_at_next_ = kStart;  // the last store when the batch before it began, and it
+  std::vector<std::pair<int, int64_t>> stores_;               // positions and bytes
+  int batch_ = -1;                                            // of the last load
+  int stored_at_begin_ = kStart, stored_at_next_ = kStart;    // the last store where the batch before it began, and it
   int before_last_message_ = -1, at_last_message_ = -1;       // the compute queue's last instructions there
   std::map<std::pair<DeviceQueue, DeviceQueue>, int> known_;  // what the first has waited for in the second
 };

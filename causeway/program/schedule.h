@@ -34,7 +34,8 @@ struct InstructionSchedule {
 
 // `kernels` as they may run one after the other, and `copies` as they may after all of them. A copy is queued as soon
 // as what it reads is written and what it overwrites is read, and the compute queue waits at last for every other one.
-// Copies between the host and the device are placed as host_offload.h says. What buffers of the arena share is planned afterwards, over this order.
+// Copies between the host and the device are placed as host_offload.h says. What buffers of the arena share is planned
+// afterwards, over this order.
 InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, const std::vector<Copy>& copies,
                                           const ScheduleOptions& options, const HostCopies& host = {});
 

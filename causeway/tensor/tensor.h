@@ -43,8 +43,8 @@ class Tensor {
                             DType dtype = DType::kF32);
   // Packed elements of `dtype`, row-major.
   static Tensor from_bytes(std::span<const std::byte> bytes, const std::vector<int64_t>& shape, DType dtype);
-  // Memory with undefined contents, to be filled by write_bytes() or fill_normal(). With a sharding, of the rank's part of that shape;
-  // throws Error(kInvalidArgument) where it does not fit the context's mesh (check_sharding()).
+  // Memory with undefined contents, to be filled by write_bytes() or fill_normal(). With a sharding, of the rank's part
+  // of that shape; throws Error(kInvalidArgument) where it does not fit the context's mesh (check_sharding()).
   static Tensor uninitialized(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding = {});
   // The same in f32 with the upper halves of all elements before the lower ones, so that GEMMs in bf16 read them
   // as they lie (passes/split_weights.h); as uninitialized() where a rank has no multiple of 32 elements, as its lower

@@ -197,9 +197,7 @@ TEST_P(GpuDeviceTest, ReleasedWorkingMemoryIsFreeForOtherProcesses) {
 
 TEST_P(GpuDeviceTest, FreeBlocksGoBackBeforeMemoryIsSaidToBeOut) {
   const auto device = open();
-  {
-    const DeviceBuffer buffer = device->allocate(40 * kMiB);
-  }
+  { const DeviceBuffer buffer = device->allocate(40 * kMiB); }
   const DeviceBuffer other = device->allocate(50 * kMiB);
   EXPECT_EQ(driver_.frees, 1);
   const Error error = error_of([&] { device->allocate(20 * kMiB); });
@@ -284,8 +282,9 @@ TEST_P(GpuDeviceTest, LimitsOfALaunchAreErrorsThatNameTheKernel) {
   void* const buffers[] = {nullptr};
   const int64_t sizes[] = {0};
   const auto launch = [&](const char* kernel, int64_t blocks, int threads, int shared, int cluster) {
-    return error_of(
-        [&] { device->launch({module->kernel(kernel), buffers, sizes, blocks, 0, threads, shared, cluster}); });
+    return error_of([&] {
+      device->launch({module->kernel(kernel), buffers, sizes, blocks, 0, threads, shared, cluster});
+    });
   };
   Error error = launch("fat", 1, 64, 227 * 1024, 1);
   EXPECT_EQ(error.kind(), ErrorKind::kResource);
@@ -341,7 +340,9 @@ TEST_P(GpuDeviceTest, ARefusedLaunchSaysWithWhat) {
   void* const buffers[] = {nullptr};
   const int64_t sizes[] = {0};
   driver_.launch_result = 1;
-  EXPECT_THAT(error_of([&] { device->launch({module->kernel("none"), buffers, sizes, 2, 0, 64, 512}); }).message(),
+  EXPECT_THAT(error_of([&] {
+                device->launch({module->kernel("none"), buffers, sizes, 2, 0, 64, 512});
+              }).message(),
               HasSubstr("cannot launch none (2 blocks of 64 threads, 512 bytes of shared memory"));
 }
 

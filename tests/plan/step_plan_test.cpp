@@ -220,9 +220,9 @@ TEST(StepPlan, ALimitOfTheRunsIsTheDevices) {
   const StepPlan moved = limited({"train.recompute=none", "offload.optimizer=auto"});
   EXPECT_TRUE(moved.fits(h200()));
   EXPECT_EQ(moved.recipe.offload.optimizer, train::Offload::kTrue);
-  EXPECT_EQ(plan_step(recipe(8, {"offload.optimizer=auto", "offload.activations=auto"}), h200(), true)
-                .memory.host_optimizer,
-            0);
+  EXPECT_EQ(
+      plan_step(recipe(8, {"offload.optimizer=auto", "offload.activations=auto"}), h200(), true).memory.host_optimizer,
+      0);
 }
 
 std::map<std::string, double> bytes_by_collective(const StepPlan& plan) {

@@ -70,20 +70,19 @@ Trained train_here(const Recipe& recipe) {
 std::vector<Trained> train(const Recipe& recipe, const std::string& device = kEmulator) {
   std::vector<Trained> ranks(static_cast<size_t>(recipe.mesh.ranks()));
   on_ranks(
-      recipe.mesh,
-      [&] { ranks[static_cast<size_t>(Context::current()->rank())] = train_here(recipe); }, device);
+      recipe.mesh, [&] { ranks[static_cast<size_t>(Context::current()->rank())] = train_here(recipe); }, device);
   return ranks;
 }
 
 // Whatever the optimizer keeps, in one program or two, on one rank or on each its share.
 TEST(HostOffloadTraining, StateOnTheHostGivesTheSameBits) {
-  for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
-           {},
-           {"train.micro_batch_size=2"},
-           {"optimizer.name=adamw", "optimizer.moments=8bit", "optimizer.moment_block=32",
-            "optimizer.moment_rounding=stochastic"},
-           {"optimizer.name=muon", "model.layers=1"},
-           {"mesh.fsdp=2", "model.layers=1"}}) {
+  for (const std::vector<std::string>& overrides :
+       std::vector<std::vector<std::string>>{{},
+                                             {"train.micro_batch_size=2"},
+                                             {"optimizer.name=adamw", "optimizer.moments=8bit",
+                                              "optimizer.moment_block=32", "optimizer.moment_rounding=stochastic"},
+                                             {"optimizer.name=muon", "model.layers=1"},
+                                             {"mesh.fsdp=2", "model.layers=1"}}) {
     SCOPED_TRACE(testing::PrintToString(overrides));
     const std::vector<Trained> here = train(offload_recipe(overrides)),
                                there = train(offload_recipe(with(overrides, {"offload.optimizer=true"})));
@@ -115,9 +114,8 @@ TEST(HostOffloadTraining, ActivationsOnTheHostGiveTheSameBits) {
 // The memory of a processor is the host's.
 TEST(HostOffloadTraining, NothingIsMovedOnAProcessor) {
   const Trained here = train(offload_recipe({"model.layers=1"}), "cpu").front();
-  const Trained there = train(offload_recipe({"model.layers=1", "offload.activations=true", "offload.optimizer=true"}),
-                              "cpu")
-                            .front();
+  const Trained there =
+      train(offload_recipe({"model.layers=1", "offload.activations=true", "offload.optimizer=true"}), "cpu").front();
   EXPECT_TRUE(here == there);
   EXPECT_EQ(there.cost.host_bytes(), 0);
   EXPECT_EQ(there.cost.total_bytes(), here.cost.total_bytes());
@@ -214,8 +212,8 @@ TEST(HostOffloadTraining, ALimitIsObeyedAndEnforced) {
   }
 }
 
-// Of a step that takes 1,000 bytes of the device with its state and 700 without, 400 of activations, of which chains are
-// 100 and layers 300.
+// Of a step that takes 1,000 bytes of the device with its state and 700 without, 400 of activations, of which chains
+// are 100 and layers 300.
 class MemoryChooser : public testing::Test {
  protected:
   MemoryChoice choose(int64_t limit, const std::vector<std::string>& overrides, double forward_bytes = 1000) {

@@ -114,8 +114,8 @@ void CpuDevice::queue_copy_to_host(void* host, const void* from, size_t bytes, D
 int64_t CpuDevice::memory_limit() const {
   const HostMemory memory = host_memory();
   // Buffers that nobody has touched yet take no memory: they are still counted as available.
-  return at_most_limit(
-      memory.total_bytes == 0 ? 0 : memory.available_bytes + std::min(bytes_in_use(), resident_bytes()));
+  return at_most_limit(memory.total_bytes == 0 ? 0
+                                               : memory.available_bytes + std::min(bytes_in_use(), resident_bytes()));
 }
 
 std::shared_ptr<DeviceModule> CpuDevice::load(std::string_view image) { return std::make_shared<CpuModule>(image); }

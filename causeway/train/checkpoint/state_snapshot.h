@@ -72,8 +72,8 @@ class StateSnapshot {
   void copy_from_host();
 
   std::shared_ptr<Context> context_;
-  std::vector<Tensor> tensors_;  // those on the device first
-  size_t on_device_ = 0;         // how many there are
+  std::vector<Tensor> tensors_;              // those on the device first
+  size_t on_device_ = 0;                     // how many there are
   std::vector<Place> places_;                // by tensor
   std::map<const void*, size_t> by_memory_;  // the tensors
   std::vector<Block> blocks_;

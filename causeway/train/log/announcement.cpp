@@ -64,8 +64,7 @@ std::string memory_text(const TrainingStep& step, const StepCost& cost) {
                   format_bytes(cost.arena_bytes + cost.scratch_bytes + cost.batch_bytes), format_bytes(in_all));
   text += apart ? fmt::format(" on the device, {} in its driver's units", format_bytes(cost.reserved_bytes))
                 : " with the program itself";
-  if (device.told_limit() > 0)
-    text += fmt::format("; device_memory_limit is {}", exact_bytes(device.told_limit()));
+  if (device.told_limit() > 0) text += fmt::format("; device_memory_limit is {}", exact_bytes(device.told_limit()));
   return text;
 }
 

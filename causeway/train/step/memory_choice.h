@@ -44,10 +44,10 @@ MemoryPrices memory_prices(const Recipe& recipe, const Target& target, int64_t s
 // activations go, both go. With each, as little is computed again as fits (choose_recomputation()); where activations
 // go, all layers are tried too, which move the least. Where nothing fits, what takes least of the device.
 //
-// Added time, in bytes of the link (MemoryPrices): state moves in and out at once, beside nothing; activations go beside
-// the forward pass and come beside the backward pass, which takes twice as long, and cost what is left over; layers that
-// are computed again cost their share of the forward pass, elementwise chains a twentieth of it.
-// `need_of` is asked for a handful, once each.
+// Added time, in bytes of the link (MemoryPrices): state moves in and out at once, beside nothing; activations go
+// beside the forward pass and come beside the backward pass, which takes twice as long, and cost what is left over;
+// layers that are computed again cost their share of the forward pass, elementwise chains a twentieth of it. `need_of`
+// is asked for a handful, once each.
 MemoryChoice choose_memory(const Recipe& recipe, const Target& target, const MemoryPrices& prices, int64_t limit,
                            const std::function<MemoryNeed(const MemoryChoice&)>& need_of);
 

@@ -175,14 +175,15 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
           : elements * others +
                 (keeps_state ? find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer) : 0);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
-  throw Error(ErrorKind::kResource,
-              fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
-                          format_bytes(device.memory_limit())),
-              "model",
-              keeps_state && device.target().has_own_memory() && recipe.mesh.pp == 1
-                  ? "Keep the optimizer's state in the host's memory (offload.optimizer=true), train a smaller model, or "
-                    "on a device with more memory."
-                  : "Train a smaller model, or on a device with more memory.");
+  throw Error(
+      ErrorKind::kResource,
+      fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
+                  format_bytes(device.memory_limit())),
+      "model",
+      keeps_state && device.target().has_own_memory() && recipe.mesh.pp == 1
+          ? "Keep the optimizer's state in the host's memory (offload.optimizer=true), train a smaller model, or "
+            "on a device with more memory."
+          : "Train a smaller model, or on a device with more memory.");
 }
 
 TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
@@ -220,8 +221,7 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     frozen_ = zeros_in_memory({});
 
   options_.program.pipeline = pipeline_options(recipe);
-  options_.program.offloads_activations =
-      memory_choice_of(recipe, context_->device().target()).offloads_activations;
+  options_.program.offloads_activations = memory_choice_of(recipe, context_->device().target()).offloads_activations;
   make_programs();
 }
 
@@ -288,8 +288,7 @@ void TrainingStep::fit_memory(int64_t limit, const std::function<int64_t(const B
   const MemoryChoice chosen =
       choose_memory(recipe, target, memory_prices(recipe, target, state), usable, [&](const MemoryChoice& choice) {
         MemoryNeed need;
-        need.device =
-            most([&] { return choice == MemoryChoice{} ? compiled_bytes() : planned_need(choice).device; });
+        need.device = most([&] { return choice == MemoryChoice{} ? compiled_bytes() : planned_need(choice).device; });
         if (choice.offloads_activations)
           need.host_activations = most([&] { return planned_need(choice).host_activations; });
         return need;

@@ -100,9 +100,9 @@ class TrainingStep {
   Context& context() const { return *context_; }
   const Objective& objective() const { return *objective_; }
 
-  // With train.recompute, offload.optimizer or offload.activations auto, and before anything else is compiled: makes the
-  // choice that lets a step take at most kMostOfMemory of `limit` bytes (choose_memory(); 0: no limit). `most` gives the
-  // largest that what it is called with gives on any rank.
+  // With train.recompute, offload.optimizer or offload.activations auto, and before anything else is compiled: makes
+  // the choice that lets a step take at most kMostOfMemory of `limit` bytes (choose_memory(); 0: no limit). `most`
+  // gives the largest that what it is called with gives on any rank.
   using Bytes = std::function<int64_t()>;
   void fit_memory(
       int64_t limit, const std::function<int64_t(const Bytes&)>& most = [](const Bytes& bytes) { return bytes(); });
@@ -171,8 +171,9 @@ class TrainingStep {
   int64_t state_bytes() const;
   int64_t host_state_bytes() const;
   int64_t gradient_sum_bytes() const;
-  // The rank's bytes on the device of what the main step reads beside weights and the batch: what the optimizer keeps; or sums of
-  // gradients, and that of which it takes the weights at which gradients are taken. Known after trace() or prepare().
+  // The rank's bytes on the device of what the main step reads beside weights and the batch: what the optimizer keeps;
+  // or sums of gradients, and that of which it takes the weights at which gradients are taken. Known after trace() or
+  // prepare().
   int64_t bytes_of_state_in_main() const;
 
   // The step that holds the forward and backward pass, and the types of its arguments: for `causeway explain`.
