@@ -283,7 +283,8 @@ void TrainingStep::fit_memory(int64_t limit, const std::function<int64_t(const B
   const MemoryChoice present = memory_choice();
   // What could not be on the device when the step was made is not asked for again.
   Recipe recipe = recipe_;
-  if (most([&] { return int64_t{present.offloads_optimizer}; }) > 0) recipe.offload.optimizer = Offload::kTrue;
+  if (recipe.offload.optimizer == Offload::kAuto && most([&] { return int64_t{present.offloads_optimizer}; }) > 0)
+    recipe.offload.optimizer = Offload::kTrue;
   const int64_t state = most([&] { return state_bytes() + host_state_bytes(); });
   const MemoryChoice chosen =
       choose_memory(recipe, target, memory_prices(recipe, target, state), usable, [&](const MemoryChoice& choice) {
