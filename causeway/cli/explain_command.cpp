@@ -111,6 +111,9 @@ void print_memory(const StepCost& cost, const ProgramMemory& memory, int64_t mem
       "  activations, workspace  {:>16}\n  batch and results       {:>16}\n  peak                    {:>16}  ({})\n",
       cost.parameter_bytes, cost.optimizer_bytes, cost.arena_bytes + cost.scratch_bytes, cost.batch_bytes,
       cost.total_bytes(), format_bytes(cost.total_bytes()));
+  if (cost.host_bytes() > 0)
+    output("  optimizer, on the host  {:>16}\n  activations, there      {:>16}\n", cost.host_optimizer_bytes,
+           cost.host_activation_bytes);
   if (memory_limit > 0)
     output("  the device has          {:>16}  ({}): {}\n", memory_limit, format_bytes(memory_limit),
            cost.total_bytes() > memory_limit ? "the step does not fit" : "the step fits");
@@ -142,6 +145,8 @@ nlohmann::ordered_json figures_of(const Recipe& recipe, const StepCost& cost, in
                                  {"scratch_bytes", cost.scratch_bytes},
                                  {"batch_bytes", cost.batch_bytes},
                                  {"peak_bytes", cost.total_bytes()},
+                                 {"host_optimizer_bytes", cost.host_optimizer_bytes},
+                                 {"host_activation_bytes", cost.host_activation_bytes},
                                  {"device_memory_bytes", nullptr},
                                  {"flops_per_token", cost.flops.total() / tokens},
                                  {"forward_flops_per_token", cost.flops.forward / tokens},
@@ -210,6 +215,7 @@ void run_explain(const ExplainCommandOptions& options) {
       throw Error(ErrorKind::kUnsupported, "kernels are timed on one device, and the recipe has several ranks", "mesh",
                   "Leave out --time, or set the mesh's axes to 1.");
     context = Context::open(recipe.device, {}, recipe.device_architecture);
+    context->device().limit_memory(recipe.device_memory_limit);
     memory_limit = context->device().memory_limit();
     seed = static_cast<uint64_t>(recipe.train.seed);
   } else {
@@ -219,6 +225,10 @@ void run_explain(const ExplainCommandOptions& options) {
                   "Stages count from 0; mesh.pp says how many there are.");
     context =
         open_likeness(recipe.device, recipe.device_architecture, make_mesh(recipe.mesh), options.stage, memory_limit);
+    // The likeness holds no more than the device would.
+    context->device().limit_memory(recipe.device_memory_limit);
+    if (recipe.device_memory_limit > 0)
+      memory_limit = memory_limit > 0 ? std::min(memory_limit, recipe.device_memory_limit) : recipe.device_memory_limit;
   }
   const ContextScope scope(context);
   if (options.time) require_memory_for_weights(context->device(), recipe);
@@ -236,7 +246,7 @@ void run_explain(const ExplainCommandOptions& options) {
   trace.with_text = options.passes;
   step.main_step().record_passes(&trace);
   step.fit_memory(memory_limit);
-  if (step.recomputation() != recomputation_of(recipe)) {
+  if (step.memory_choice() != memory_choice_of(recipe, context->device().target())) {
     trace.records.clear();
     step.main_step().record_passes(&trace);
   }
@@ -251,6 +261,8 @@ void run_explain(const ExplainCommandOptions& options) {
     nlohmann::ordered_json json = figures_of(recipe, cost, memory_limit, program, trace.records);
     json["recompute"] = recompute_policy_name(step.recomputation().policy);
     json["recompute_layers"] = step.recomputation().blocks;
+    json["offloads_optimizer"] = step.memory_choice().offloads_optimizer;
+    json["offloads_activations"] = step.memory_choice().offloads_activations;
     if (options.resources) add_resources(program, context->library(), json);
     if (options.time)
       json["time"] = kernel_times_json(kernel_times(program, context->device(), step_seconds(step, recipe)));
@@ -262,8 +274,10 @@ void run_explain(const ExplainCommandOptions& options) {
   output("parameters: {} ({})\n", parameter_count(recipe.model),
          format_count(static_cast<double>(parameter_count(recipe.model))));
   if (const std::string adapters = describe_adapters(*model); !adapters.empty()) output("adapters: {}\n", adapters);
-  output("recomputation: {}{}\n\npasses\n", recomputation_text(step.recomputation(), recipe),
+  output("recomputation: {}{}\n", recomputation_text(step.recomputation(), recipe),
          !recipe.train.recompute ? ", chosen by auto" : "");
+  if (const std::string moved = offload_text(step.memory_choice()); !moved.empty()) output("offload: {}\n", moved);
+  output("\npasses\n");
   for (const PassRecord& record : trace.records) {
     output("  {:<32}{:>7} -> {:<7} nodes  {:>8.1f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
            record.milliseconds, record.nodes_before == record.nodes_after ? "  (same number)" : "");

@@ -13,10 +13,12 @@
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/progress_report.h"
 #include "causeway/cli/recipe_argument.h"
+#include "causeway/device/open_device.h"
 #include "causeway/plan/machines.h"
 #include "causeway/plan/plan_search.h"
 #include "causeway/plan/step_plan.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/step/memory_choice.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/uncut_weights.h"
 
@@ -65,6 +67,7 @@ class PlanPrinter {
            recipe.name, recipe.mesh.ranks(), machine_.product, mesh_text(recipe.mesh), recipe.train.batch_size,
            recipe.data.sequence_length, recipe.micro_batches(), recipe.micro_batches() == 1 ? "" : "es",
            recipe.train.micro_batch_size, train::recomputation_text(train::recomputation_of(recipe), recipe));
+    if (const std::string moved = train::offload_text(choice_of(recipe)); !moved.empty()) output("{}\n", moved);
     if (recipe.mesh.pp > 1)
       output("{} stages, schedule {}: a stage waits for about {:.0f} % of the step\n", recipe.mesh.pp,
              recipe.train.pipeline_schedule, 100 * plan.bubble);
@@ -90,6 +93,12 @@ class PlanPrinter {
                                    {"activation_bytes", plan.memory.activations},
                                    {"batch_bytes", plan.memory.batch},
                                    {"total_bytes", plan.memory.total()},
+                                   {"offloads_optimizer", choice_of(recipe).offloads_optimizer},
+                                   {"offloads_activations", choice_of(recipe).offloads_activations},
+                                   {"host_optimizer_bytes", plan.memory.host_optimizer},
+                                   {"host_activation_bytes", plan.memory.host_activations},
+                                   {"host_link_bytes", plan.host_bytes},
+                                   {"host_copy_seconds", plan.time.host_seconds},
                                    {"memory_is_exact", plan.memory.exact},
                                    {"fits", plan.fits(machine_)},
                                    {"checkpoint_bytes", plan.memory.checkpoint},
@@ -118,6 +127,10 @@ class PlanPrinter {
   }
 
  private:
+  train::MemoryChoice choice_of(const Recipe& recipe) const {
+    return train::memory_choice_of(recipe, parse_target(machine_.target));
+  }
+
   void print_memory(const StepPlan& plan) const {
     const MemoryPlan& memory = plan.memory;
     output("\nmemory of a device, bytes\n");
@@ -134,8 +147,16 @@ class PlanPrinter {
                                    : "estimated from a few layers");
     line("batch and results", memory.batch, "exact");
     line("all", memory.total(),
-         fmt::format("{}; the device has {}: the step {}", bytes_text(static_cast<double>(memory.total())),
-                     bytes_text(machine_.memory_bytes), plan.fits(machine_) ? "fits" : "does not fit"));
+         fmt::format(
+             "{}; the device has {}: the step {}", bytes_text(static_cast<double>(memory.total())),
+             plan.recipe.device_memory_limit > 0
+                 ? fmt::format("{}, of which device_memory_limit lets a run take {}", bytes_text(machine_.memory_bytes),
+                               bytes_text(usable_bytes(plan.recipe, machine_)))
+                 : bytes_text(machine_.memory_bytes),
+             plan.fits(machine_) ? "fits" : "does not fit"));
+    if (memory.host_optimizer > 0) line("optimizer, in the host's memory", memory.host_optimizer, "exact");
+    if (memory.host_activations > 0)
+      line("activations, there", memory.host_activations, memory.exact ? "exact" : "estimated from a few layers");
     line("a checkpoint, of all ranks", memory.checkpoint, "exact, without its manifest");
   }
 
@@ -153,6 +174,9 @@ class PlanPrinter {
     output("\npredicted (docs/planning.md: from what, and how far off)\n");
     output("  step                {:>14.4g} s, in kernels {:.4g} s, without one running {:.4g} s\n", plan.time.seconds,
            plan.time.compute_seconds, plan.time.exposed_seconds());
+    if (plan.host_bytes > 0)
+      output("  host link           {:>14} from and to the host, {:.4g} s at {:.0f} GB/s each way, beside the rest\n",
+             bytes_text(plan.host_bytes), plan.time.host_seconds, machine_.host_bytes_per_second / 1e9);
     output("  tokens/s            {:>14.0f}, {:.0f} of each device\n", plan.tokens_per_second(),
            plan.tokens_per_second() / static_cast<double>(plan.recipe.mesh.ranks()));
     output("  MFU                 {:>14.1f} %, of {:.4g} FLOPs a token\n", 100 * plan.flops_utilization,
@@ -183,8 +207,10 @@ void print_search(const std::vector<StepPlan>& plans, const PlanPrinter& printer
            price ? fmt::format("{:.2f}", *price) : "n/a");
   }
   const Recipe& best = plans.front().recipe;
-  output("\n  {}train.micro_batch_size={} train.recompute={}\n\n", mesh_overrides(best.mesh),
-         best.train.micro_batch_size, train::recompute_choice_name(best.train.recompute));
+  output("\n  {}train.micro_batch_size={} train.recompute={}{}{}\n\n", mesh_overrides(best.mesh),
+         best.train.micro_batch_size, train::recompute_choice_name(best.train.recompute),
+         best.offload.optimizer == train::Offload::kFalse ? "" : " offload.optimizer=true",
+         best.offload.activations == train::Offload::kFalse ? "" : " offload.activations=true");
   printer.print(plans.front());
 }
 

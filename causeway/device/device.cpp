@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 
 namespace causeway::device {
@@ -29,7 +30,8 @@ void Device::run_on_host(std::function<void()> work, DeviceQueue queue) {
   work();
 }
 
-HostBuffer Device::allocate_host(size_t bytes) {
+// What is mapped is zero.
+HostBuffer Device::allocate_host(size_t bytes, bool zeroed) {
   if (bytes == 0) return {};
   void* const memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -42,6 +44,24 @@ HostBuffer Device::allocate_host(size_t bytes) {
 
 void Device::queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) {
   copy_to_host(host, from, bytes);
+}
+
+void Device::queue_copy_to_device(void* to, const void* host, size_t bytes, DeviceQueue queue) {
+  copy_to_device(to, host, bytes);
+}
+
+void require_below_limit(size_t bytes, int64_t in_use, int64_t limit, const std::string& device) {
+  if (limit == 0 || (in_use <= limit && bytes <= static_cast<size_t>(limit - in_use))) return;
+  throw Error(
+      ErrorKind::kResource,
+      fmt::format("cannot allocate {} bytes ({}) of device memory: {} in use here, and device_memory_limit lets "
+                  "the run take {}",
+                  bytes, format_gib(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX))), format_gib(in_use),
+                  format_gib(limit)),
+      device,
+      "Raise device_memory_limit, lower train.micro_batch_size or data.sequence_length, set train.recompute to "
+      "auto, or keep the optimizer's state or activations in the host's memory (offload.optimizer=true, "
+      "offload.activations=true).");
 }
 
 std::shared_ptr<DeviceEvent> Device::make_event() { return std::make_shared<HostEvent>(); }

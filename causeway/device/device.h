@@ -2,6 +2,7 @@
 // order. A launch may return before it has run. Pointers are addresses in the device's memory.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,10 @@ inline constexpr DeviceQueue kSaveQueue = 3;
 inline constexpr int kMessageStreams = 3;
 inline constexpr DeviceQueue send_queue(int stream) { return 4 + 2 * stream; }
 inline constexpr DeviceQueue receive_queue(int stream) { return 5 + 2 * stream; }
+// What programs keep in the host's memory comes by one of these queues and goes by the other, so that both ways of the
+// link are used at once.
+inline constexpr DeviceQueue kLoadQueue = 4 + 2 * kMessageStreams;
+inline constexpr DeviceQueue kStoreQueue = kLoadQueue + 1;
 
 // A piece of device memory, shared by reference and released with the last one.
 struct DeviceBuffer {
@@ -119,18 +124,23 @@ class Device {
   virtual const Target& target() const = 0;
 
   // Contents are undefined unless zeroed. Zero bytes give a null buffer. Throws Error(kResource) naming the size.
+  // Above a limit of limit_memory() it names that too, and what is in use.
   virtual DeviceBuffer allocate(size_t bytes, bool zeroed = false) = 0;
   virtual void copy_to_device(void* to, const void* host, size_t bytes) = 0;
   // Waits for the work that the compute queue was given before it.
   virtual void copy_to_host(void* host, const void* from, size_t bytes) = 0;
   virtual void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) = 0;
   virtual void fill_with_zeros(void* memory, size_t bytes) = 0;
-  // Host memory that the device copies to by itself, with every page there: it may take seconds to get. Any thread may
-  // ask for it, and read it. Zero bytes give a null buffer. Throws Error(kResource) naming the size.
-  virtual HostBuffer allocate_host(size_t bytes);
+  // Host memory that the device copies to and from by itself, with every page there: it may take seconds to get.
+  // Contents are undefined unless zeroed. Any thread may ask for it, and read it. Zero bytes give a null buffer. Throws
+  // Error(kResource) naming the size.
+  virtual HostBuffer allocate_host(size_t bytes, bool zeroed = false);
   // To memory of allocate_host(), in a queue's order: the bytes are there when an event after it has passed, or the
-  // device was synchronized.
+  // device was synchronized. May be recorded.
   virtual void queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue);
+  // From memory of allocate_host(), in a queue's order: it stays as it is until an event after it has passed, or the
+  // device was synchronized. May be recorded.
+  virtual void queue_copy_to_device(void* to, const void* host, size_t bytes, DeviceQueue queue);
   // Whether this process reads and writes the device's memory as its own.
   virtual bool shares_host_memory() const { return false; }
   // Where it does: `work` of the host in a queue's order, on buffers of the device. It runs on a thread that uses the
@@ -185,11 +195,29 @@ class Device {
   // All that is taken of the device's memory, by whomever: buffers, contexts, modules, libraries, other processes. 0
   // where no driver says.
   virtual int64_t occupied_bytes() const { return 0; }
-  // All that buffers could take, those in use included; 0 where the device does not say.
-  virtual int64_t memory_limit() const { return 0; }
+  // All that buffers could take, those in use included, at most what limit_memory() says; 0 where the device does not
+  // say.
+  virtual int64_t memory_limit() const { return at_most_limit(0); }
+  // From now on buffers take at most so many bytes (reserved_bytes()): the key device_memory_limit of a recipe. 0: as
+  // many as there are. Buffers that are there already stay.
+  virtual void limit_memory(int64_t bytes) { limit_ = bytes; }
+  // What limit_memory() was told; 0: nothing.
+  int64_t told_limit() const { return limit_; }
   // Gives back to the driver what is held for reuse, for other processes to take. Waits for the work launched before
   // it.
   virtual void release_unused_memory() {}
+
+ protected:
+  // The lesser of what the device has (0: it does not say) and what limit_memory() was told.
+  int64_t at_most_limit(int64_t bytes) const {
+    return limit_ == 0 ? bytes : bytes == 0 ? limit_ : std::min(bytes, limit_);
+  }
+
+ private:
+  int64_t limit_ = 0;
 };
+
+// Throws Error(kResource) where `bytes` more than `in_use` are above `limit` (0: there is none). `device`: its name.
+void require_below_limit(size_t bytes, int64_t in_use, int64_t limit, const std::string& device);
 
 }  // namespace causeway::device

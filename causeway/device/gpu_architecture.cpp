@@ -94,6 +94,8 @@ constexpr GpuArchitecture sm_90a() {
   architecture.definition = "CAUSEWAY_NVIDIA=90";
   architecture.shared_bytes = 227 * 1024;
   architecture.parallel_units = kMeasuredUnits;
+  architecture.host_link_gb_per_s = 50;
+  architecture.usual_tflops = 600;
   architecture.has_warpgroup_matrix = true;
   architecture.has_tma = true;
   architecture.has_clusters = true;
@@ -115,6 +117,7 @@ constexpr GpuArchitecture gfx90a() {
   architecture.processor = "gfx90a";
   architecture.definition = "CAUSEWAY_AMD=0x90a";
   architecture.parallel_units = 110;
+  architecture.usual_tflops = 90;
   architecture.product = "MI210, MI250";
   return architecture;
 }
@@ -124,6 +127,8 @@ constexpr GpuArchitecture gfx942() {
   architecture.processor = "gfx942";
   architecture.definition = "CAUSEWAY_AMD=0x942";
   architecture.parallel_units = 304;
+  architecture.host_link_gb_per_s = 50;
+  architecture.usual_tflops = 500;
   architecture.has_tf32_matrix = true;
   architecture.has_f8_matrix = true;
   architecture.has_cdna3_wait_states = true;

@@ -62,6 +62,11 @@ struct GpuArchitecture {
   int first_capability = 0, last_capability = 0;
   bool runs_on_newer = false;
   PreferredSizes preferred_sizes;
+  // To the host's memory, one direction, 1e9 bytes: what copies of pinned memory reach of PCIe 4.0 or 5.0 x16. And what
+  // GEMMs in bf16 usually reach, TFLOP/s. What is kept on the host or computed again is weighed by them; plans of a
+  // product have its own.
+  double host_link_gb_per_s = 25;
+  double usual_tflops = 150;
 
   bool operator==(const GpuArchitecture& other) const { return processor == other.processor; }
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -126,16 +127,20 @@ void GpuDevice::fill_with_zeros(void* memory, size_t bytes) {
   if (bytes != 0) queues_->fill_with_zeros(memory, bytes);
 }
 
-HostBuffer GpuDevice::allocate_host(size_t bytes) {
+HostBuffer GpuDevice::allocate_host(size_t bytes, bool zeroed) {
   if (bytes == 0) return {};
   auto* const memory = static_cast<std::byte*>(queues_->allocate_pinned(bytes));
+  if (zeroed) std::memset(memory, 0, bytes);
   return {std::shared_ptr<std::byte>(memory, [queues = queues_](std::byte* pinned) { queues->release_pinned(pinned); }),
           bytes};
 }
 
 void GpuDevice::queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) {
-  CAUSEWAY_CHECK(!recording_, "device memory is read while launches are recorded");
   if (bytes != 0) queues_->copy(host, from, bytes, GpuQueues::Direction::kToHost, queue);
+}
+
+void GpuDevice::queue_copy_to_device(void* to, const void* host, size_t bytes, DeviceQueue queue) {
+  if (bytes != 0) queues_->copy(to, host, bytes, GpuQueues::Direction::kToDevice, queue);
 }
 
 std::shared_ptr<DeviceModule> GpuDevice::load(std::string_view image) {
@@ -270,7 +275,12 @@ int64_t GpuDevice::occupied_bytes() const {
 }
 
 int64_t GpuDevice::memory_limit() const {
-  return queues_->memory().free + pool_->cached_bytes() + pool_->bytes_in_use();
+  return at_most_limit(queues_->memory().free + pool_->cached_bytes() + pool_->bytes_in_use());
+}
+
+void GpuDevice::limit_memory(int64_t bytes) {
+  Device::limit_memory(bytes);
+  pool_->limit(bytes);
 }
 
 }  // namespace causeway::device

@@ -46,8 +46,9 @@ class GpuDevice : public Device {
   void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
   // Pinned.
-  HostBuffer allocate_host(size_t bytes) override;
+  HostBuffer allocate_host(size_t bytes, bool zeroed = false) override;
   void queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) override;
+  void queue_copy_to_device(void* to, const void* host, size_t bytes, DeviceQueue queue) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   void launch(const DeviceLaunch& launch) override;
@@ -56,7 +57,8 @@ class GpuDevice : public Device {
   void wait(const DeviceEvent& event, DeviceQueue queue) override;
   void wait_on_host(const DeviceEvent& event) override;
   bool has_passed(const DeviceEvent& event) override;
-  // `work` must not allocate, copy from or to the host, or synchronize.
+  // `work` must not allocate, copy from or to the host but by queue_copy_to_host() and queue_copy_to_device(), or
+  // synchronize.
   std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) override;
   void replay(const DeviceGraph& graph) override;
   void synchronize() override;
@@ -75,6 +77,7 @@ class GpuDevice : public Device {
   int64_t peak_reserved_bytes() const override { return pool_->peak_reserved_bytes(); }
   int64_t occupied_bytes() const override;
   int64_t memory_limit() const override;
+  void limit_memory(int64_t bytes) override;
   void release_unused_memory() override { pool_->release_cached(); }
   GpuMemoryPool& pool() { return *pool_; }
 

@@ -40,6 +40,8 @@ DeviceBuffer GpuMemoryPool::allocate(size_t bytes) {
       }
     }
   }
+  if (memory == nullptr && bytes < SIZE_MAX / 2 && !is_within_limit(rounded(bytes)))
+    require_below_limit(rounded(bytes), reserved_, limit_, queues_->device());
   if (memory == nullptr) {
     const GpuQueues::Memory state = queues_->memory();
     throw Error(
@@ -59,6 +61,7 @@ DeviceBuffer GpuMemoryPool::allocate(size_t bytes) {
 }
 
 std::byte* GpuMemoryPool::allocate_locked(size_t size) {
+  if (!is_within_limit(size)) return nullptr;
   auto* const memory = static_cast<std::byte*>(queues_->allocate(size));
   if (memory == nullptr) return nullptr;
   reserved_ += static_cast<int64_t>(size);
@@ -86,6 +89,11 @@ void GpuMemoryPool::release_cached_locked() {
   free_.clear();
   reserved_ -= cached_;
   cached_ = 0;
+}
+
+void GpuMemoryPool::limit(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  limit_ = bytes;
 }
 
 int64_t GpuMemoryPool::bytes_in_use() const {

@@ -25,7 +25,7 @@ class GpuMemoryPool : public std::enable_shared_from_this<GpuMemoryPool> {
 
   // Aligned to 256 bytes. A free block of the same rounded size is reused, of several the one with the lowest address:
   // a step that frees what it took gets the same addresses next time, in whatever order it frees. When the driver has
-  // no more, all free blocks go back to it first. Throws Error(kResource) with the sizes.
+  // no more, or a limit is reached, all free blocks go back to it first. Throws Error(kResource) with the sizes.
   DeviceBuffer allocate(size_t bytes);
 
   // As asked for, without rounding.
@@ -38,12 +38,15 @@ class GpuMemoryPool : public std::enable_shared_from_this<GpuMemoryPool> {
   int64_t peak_reserved_bytes() const;
   // Gives free blocks back to the driver.
   void release_cached();
+  // From now on reserved_bytes() stays at most at so many; 0: no limit.
+  void limit(int64_t bytes);
 
   // Multiples of 512 bytes up to 1 MiB, of 2 MiB (the drivers' own unit) above.
   static size_t rounded(size_t bytes);
 
  private:
   void give_back(std::byte* memory, size_t bytes);
+  bool is_within_limit(size_t size) const { return limit_ == 0 || reserved_ + static_cast<int64_t>(size) <= limit_; }
   std::byte* allocate_locked(size_t size);
   void release_cached_locked();
 
@@ -55,6 +58,7 @@ class GpuMemoryPool : public std::enable_shared_from_this<GpuMemoryPool> {
   int64_t cached_ = 0;
   int64_t reserved_ = 0;
   int64_t peak_reserved_ = 0;
+  int64_t limit_ = 0;
 };
 
 }  // namespace causeway::device

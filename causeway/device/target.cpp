@@ -47,6 +47,10 @@ std::string Target::multiplied_as(const std::string& operand) const {
   return operand;
 }
 
+double Target::host_bytes_per_second() const { return is_gpu() ? architecture().host_link_gb_per_s * 1e9 : 0; }
+
+double Target::usual_flops_per_second() const { return is_gpu() ? architecture().usual_tflops * 1e12 : 0; }
+
 std::string Target::text() const {
   return fmt::format("{}:{}:{}:{}", target_family_name(family), processor, fmt::join(features, ","), vector_bytes);
 }

@@ -66,6 +66,11 @@ struct Target {
   // device has no instruction.
   std::string multiplied_as(const std::string& operand) const;
 
+  // To the host's memory, one direction, where the device has a memory of its own, and what its GEMMs in bf16 usually
+  // reach: figures of the architecture (GpuArchitecture); 0 otherwise.
+  double host_bytes_per_second() const;
+  double usual_flops_per_second() const;
+
   // These hold only for the x86 family.
   bool has_avx2() const;    // x86-64-v3 at least: AVX2, FMA, F16C
   bool has_avx512() const;  // x86-64-v4 at least: AVX-512 F, BW, CD, DQ, VL

@@ -63,10 +63,11 @@ Value Graph::add(Op op, std::vector<Value> inputs, Attributes attributes) {
   return Value{static_cast<int32_t>(nodes_.size()) - 1, 0};
 }
 
-Value Graph::add_input(std::string name, TensorType type, Sharding sharding) {
+Value Graph::add_input(std::string name, TensorType type, Sharding sharding, bool on_host) {
   Attributes attributes;
   attributes.name = std::move(name);
   attributes.sharding = std::move(sharding);
+  attributes.on_host = on_host;
   attributes.dtype = type.dtype;
   attributes.shape = std::move(type.shape);
   const Value value = add(Op::kInput, {}, std::move(attributes));

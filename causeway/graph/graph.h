@@ -4,7 +4,7 @@
 // is added, so a graph that exists is well typed; verify() checks it again between passes.
 //
 // Meaning of the ops (x: first input; all elementwise inputs have one shape, broadcasting is explicit):
-//   input          a named argument of the graph
+//   input          a named argument of the graph; on_host: it and what is assigned to it lie in the host's memory
 //   constant       `value` in every element of `shape`
 //   iota           element index along `axes[0]` of `shape`
 //   random_bits    i32 of `shape`: word 0 of Philox-4x32-10 (Salmon et al., SC11) with key = x[0] (seed, i64) and
@@ -188,6 +188,7 @@ struct Attributes {
   std::string name;       // input; messages: what is sent, different for each
   Sharding sharding;      // input, constrain_sharding, messages
   std::string group;      // collectives, messages
+  bool on_host = false;   // input: it lies in the host's memory, and programs bring it and take it back
   std::shared_ptr<const AttentionSpec> attention;
   std::shared_ptr<const UserKernelSpec> user_kernel;
 
@@ -210,6 +211,7 @@ struct Attributes {
                       ListedField{"name", &Attributes::name},
                       ListedField{"sharding", &Attributes::sharding},
                       ListedField{"group", &Attributes::group},
+                      ListedField{"on_host", &Attributes::on_host},
                       ListedField{"attention", &Attributes::attention},
                       ListedField{"user_kernel", &Attributes::user_kernel}};
   }
@@ -243,7 +245,7 @@ class Graph {
  public:
   // Appends a node and returns its first output.
   Value add(Op op, std::vector<Value> inputs, Attributes attributes = {});
-  Value add_input(std::string name, TensorType type, Sharding sharding = {});
+  Value add_input(std::string name, TensorType type, Sharding sharding = {}, bool on_host = false);
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node(Value value) const { return nodes_[static_cast<size_t>(value.node)]; }

@@ -213,7 +213,7 @@ class Parser {
     const Value added = text_.at(op_begin, [&] {
       if (op != Op::kInput) return graph.add(op, std::move(inputs), std::move(attributes));
       if (!inputs.empty()) throw Error(ErrorKind::kInvalidArgument, "an input of the graph takes no inputs");
-      return graph.add_input(attributes.name, types[0], attributes.sharding);
+      return graph.add_input(attributes.name, types[0], attributes.sharding, attributes.on_host);
     });
     if (graph.node(added).outputs != types)
       text_.fail_at(types_begin, fmt::format("the type here is {}, not {}", types_text(graph.node(added).outputs),

@@ -59,9 +59,11 @@ Graph rebuild_graph(const Graph& source, const NodeTransform& transform) {
                    op_name(source.node(value).op));
     return result;
   };
-  for (const Value value : source.inputs())
-    mapped[static_cast<size_t>(value.node)] = {target.add_input(source.node(value).attributes.name, source.type(value),
-                                                                source.node(value).attributes.sharding)};
+  for (const Value value : source.inputs()) {
+    const Attributes& attributes = source.node(value).attributes;
+    mapped[static_cast<size_t>(value.node)] = {
+        target.add_input(attributes.name, source.type(value), attributes.sharding, attributes.on_host)};
+  }
   for (size_t i = 0; i < source.nodes().size(); ++i) {
     const Node& node = source.nodes()[i];
     if (!needed[i] || is_input(node.op)) continue;

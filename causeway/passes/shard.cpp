@@ -163,7 +163,7 @@ class Sharder {
       check_sharding(sharding, source_.shape(input), mesh_, fmt::format("'{}'", node.attributes.name));
       const Layout layout = layout_of(sharding, mesh_);
       const TensorType type{node.outputs[0].dtype, local_shape(node.outputs[0].shape, sharding, mesh_)};
-      known(input) = {layout, {{layout, target_.add_input(node.attributes.name, type)}}};
+      known(input) = {layout, {{layout, target_.add_input(node.attributes.name, type, {}, node.attributes.on_host)}}};
       if (node.attributes.name == kMeshCoordinates) emit_.set_coordinates(known(input).values.begin()->second);
     }
   }

@@ -84,7 +84,8 @@ class WeightSplitting {
         CAUSEWAY_CHECK(type.dtype == DType::kF32);
         type.dtype = DType::kBF16;
       }
-      mapped_[static_cast<size_t>(inputs[i].node)] = {target_.add_input(of_input.name, type, of_input.sharding)};
+      mapped_[static_cast<size_t>(inputs[i].node)] = {
+          target_.add_input(of_input.name, type, of_input.sharding, of_input.on_host)};
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!split_[i]) continue;

@@ -7,6 +7,7 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/report/sourced_yaml.h"
 #include "causeway/device/device_peaks.h"
+#include "causeway/device/open_device.h"
 
 namespace causeway::plan {
 namespace {
@@ -15,7 +16,8 @@ constexpr double kMostDevices = 1e6;
 
 Machine parse_machine(const YAML::Node& node, const std::string& where) {
   std::vector<std::string> keys = {"name",       "product",          "target",        "devices_per_node",
-                                   "memory_gib", "network_gb_per_s", "link_gb_per_s", "source"};
+                                   "memory_gib", "network_gb_per_s", "link_gb_per_s", "host_gb_per_s",
+                                   "source"};
   for (const ConstantField& field : constant_fields()) keys.push_back(field.name);
   const bench::YamlRecord record(node, where, keys);
   Machine machine;
@@ -29,6 +31,9 @@ Machine parse_machine(const YAML::Node& node, const std::string& where) {
   machine.devices_per_node = static_cast<int64_t>(devices);
   machine.memory_bytes = record.positive_number("memory_gib") * (int64_t{1} << 30);
   machine.network_bytes_per_second = record.positive_number("network_gb_per_s") * 1e9;
+  machine.host_bytes_per_second = record.optional_positive_number("host_gb_per_s")
+                                      .value_or(parse_target(machine.target).host_bytes_per_second() / 1e9) *
+                                  1e9;
   machine.source = record.text("source");
   const std::optional<DevicePeak> peak = find_device_peak(machine.product);
   if (!peak) record.fail("product", fmt::format("no peaks are on record for {}", machine.product), "");

@@ -12,14 +12,10 @@
 #include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/base/thread_pool.h"
-#include "causeway/device/offline/offline_device.h"
-#include "causeway/device/open_device.h"
 #include "causeway/plan/pipeline_plan.h"
-#include "causeway/program/context.h"
-#include "causeway/train/recipe/parameter_groups.h"
+#include "causeway/plan/step_plan.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/trained_stages.h"
-#include "causeway/train/step/training_step.h"
 
 namespace causeway::plan {
 namespace {
@@ -63,30 +59,14 @@ std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Mach
   return meshes;
 }
 
-// Of the first rank of the mesh: weights and what the optimizer keeps. What does not fit by these alone need not be
-// traced. Without stages each layer has what the second has, unless groups tell layers apart.
+// Of the first rank of the mesh: weights and what the optimizer keeps on the device at least. What does not fit by
+// these alone need not be traced.
 int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSizes& sizes) {
-  if (sizes.pp == 1 && recipe.model.layers > 2 && !train::groups_tell_layers_apart(recipe)) {
-    const int64_t layers = std::exchange(recipe.model.layers, 1);
-    const int64_t one = state_bytes(recipe, machine, sizes);
-    recipe.model.layers = 2;
-    return one + (layers - 1) * (state_bytes(recipe, machine, sizes) - one);
-  }
   recipe.mesh = sizes;
-  if (sizes.pp == 1) recipe.train.pipeline_chunks = 1;
   train::require_trained_first_piece(recipe);
-  const Mesh mesh = make_mesh(sizes);
-  const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
-  const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
-  const ContextScope scope(context);
-  int64_t bytes = 0;
-  const Optimizer& optimizer = find_optimizer(recipe.optimizer.name);
-  const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), train::new_weights(recipe));
-  for (const Parameter& parameter : model->parameters())
-    bytes += parameter.tensor.local_bytes() +
-             (parameter.is_trained ? optimizer.state_bytes(parameter, recipe.optimizer) : 0);
-  return bytes;
+  const HeldBytes held = held_bytes(recipe, machine);
+  const bool keeps_state = recipe.offload.optimizer == train::Offload::kFalse || sizes.pp > 1;
+  return held.weights + (keeps_state ? held.optimizer : 0);
 }
 
 class PlanSearch {
@@ -108,7 +88,7 @@ class PlanSearch {
         one.refused = error;
         return count_tried(1);
       }
-      const bool may_fit = static_cast<double>(one.state_bytes) <= machine_.memory_bytes;
+      const bool may_fit = static_cast<double>(one.state_bytes) <= usable_bytes(recipe_, machine_);
       if (may_fit && one.mesh.pp == 1) add_plans(one, recipe_.train.batch_size);
       if (may_fit && one.mesh.pp > 1) look(one);
       if (!one.seconds) count_tried(1);
@@ -166,12 +146,19 @@ class PlanSearch {
     }
   };
 
+  static bool is_open(const Recipe& recipe) {
+    return recipe.offload.optimizer == train::Offload::kAuto || recipe.offload.activations == train::Offload::kAuto;
+  }
+
   Recipe candidate(const Recipe::MeshSizes& mesh, int64_t rows, RecomputePolicy policy) const {
     Recipe one = train::with_recomputation(recipe_, {policy});
     one.mesh = mesh;
     one.train.micro_batch_size = rows * mesh.dp * mesh.fsdp;
     if (mesh.pp == 1) one.train.pipeline_schedule = Recipe().train.pipeline_schedule;
     if (mesh.pp == 1) one.train.pipeline_chunks = 1;
+    // Stages keep all on the device (check_offload()). What is left open is weighed against computing again.
+    if (mesh.pp > 1) one.offload = {};
+    if (is_open(one)) one.train.recompute.reset();
     return one;
   }
 
@@ -180,7 +167,7 @@ class PlanSearch {
     for (const RecomputePolicy policy : kRecomputePolicies) {
       const StageLook look = look_at_stages(candidate(one.mesh, 1, policy), machine_);
       one.needs(look.bytes);
-      if (!look.may_fit(machine_.memory_bytes)) continue;
+      if (!look.may_fit(usable_bytes(recipe_, machine_))) continue;
       one.seconds = look.seconds;
       return;
     }
@@ -196,7 +183,7 @@ class PlanSearch {
       fits = false;
       for (; policy < kRecomputePolicies.size() && !fits; policy += fits ? 0 : 1) {
         const Recipe tried = candidate(one.mesh, rows, kRecomputePolicies[policy]);
-        if (const StageLook look = look_at_stages(tried, machine_); !look.may_fit(machine_.memory_bytes)) {
+        if (const StageLook look = look_at_stages(tried, machine_); !look.may_fit(usable_bytes(recipe_, machine_))) {
           one.needs(look.bytes);
           continue;
         }
@@ -204,6 +191,7 @@ class PlanSearch {
         one.needs(static_cast<double>(plan.memory.total()));
         fits = plan.fits(machine_);
         if (fits) one.plans.push_back(std::move(plan));
+        if (is_open(tried)) break;
       }
     }
   }
@@ -240,7 +228,7 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
   if (plans.empty()) {
     throw Error(ErrorKind::kResource,
                 fmt::format("no mesh of size {} has memory for the step: the least is {}, and {} has {}", devices,
-                            search.least(), machine.product, format_bytes(machine.memory_bytes)),
+                            search.least(), machine.product, format_bytes(std::llround(usable_bytes(recipe, machine)))),
                 "-n", "Use more devices, or a shorter data.sequence_length.");
   }
   return plans;

@@ -127,7 +127,7 @@ class WorkOfProgram {
     Work work;
     if (const auto* launch = std::get_if<Launch>(&instruction.work))
       work = of_kernels_.work(program_.fusion.kernels[launch->kernel], program_.kernels[launch->kernel]);
-    if (const auto* copy = std::get_if<Copy>(&instruction.work)) work.bytes = 2 * real(copy->bytes);
+    if (const auto* copy = std::get_if<Copy>(&instruction.work)) work = work_of_copy(*copy);
     if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) work = work_of_collectives(*collectives);
     if (const auto* message = std::get_if<StageMessage>(&instruction.work)) work = work_of_message(*message);
     work.queue = instruction.queue;
@@ -135,6 +135,16 @@ class WorkOfProgram {
     waits_[instruction.queue].clear();
     if (instruction.sets != kNoSignal) ended_by_[instruction.sets] = static_cast<int>(list_.size());
     list_.push_back(std::move(work));
+  }
+
+  Work work_of_copy(const Copy& copy) const {
+    const std::vector<ProgramBuffer>& buffers = program_.lowered.buffers;
+    Work work;
+    const bool to_or_from_host =
+        buffers[static_cast<size_t>(copy.from.buffer)].on_host || buffers[static_cast<size_t>(copy.to)].on_host;
+    if (to_or_from_host) work.kind = WorkKind::kHostCopy;
+    work.bytes = real(copy.bytes) * (to_or_from_host ? 1 : 2);
+    return work;
   }
 
   Work work_of_collectives(const Collectives& collectives) const {
@@ -188,9 +198,10 @@ class WorkOfProgram {
 }  // namespace
 
 ProgramWork work_of_program(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node,
-                            bool fixed_order) {
+                            bool fixed_order, bool offloads_activations) {
   LoweringOptions lowering = default_lowering(target);
   lowering.fixed_order = fixed_order;
+  lowering.offloads_activations = offloads_activations;
   return WorkOfProgram(graph, target, mesh, devices_per_node, lowering).run();
 }
 

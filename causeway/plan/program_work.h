@@ -18,9 +18,10 @@ struct ProgramWork {
 };
 
 // `graph` has been through the passes for a rank of the mesh. Kernels are generated, which memory depends on, and not
-// compiled. Collectives that go together are one piece of work. `fixed_order`: as LoweringOptions has it.
+// compiled. Collectives that go together are one piece of work. `fixed_order` and `offloads_activations`: as
+// LoweringOptions has them.
 ProgramWork work_of_program(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node,
-                            bool fixed_order = false);
+                            bool fixed_order = false, bool offloads_activations = false);
 
 // What one launch of a kernel cannot do without.
 struct KernelWork {

@@ -16,6 +16,7 @@
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/recipe/parameter_groups.h"
+#include "causeway/train/step/memory_choice.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/trained_stages.h"
 #include "causeway/train/step/training_step.h"
@@ -30,6 +31,7 @@ struct TracedStep {
   std::vector<ProgramWork> programs;  // of a micro-batch, and of what follows the last where gradients are added up
   FlopCount flops;                    // of a micro-batch, the optimizer's of a step; of all ranks
   int64_t weights = 0, optimizer = 0, gradients = 0, batch = 0;  // bytes of a rank
+  int64_t host_optimizer = 0;
   int64_t parameters = 0;
 
   int64_t activations() const {
@@ -37,6 +39,7 @@ struct TracedStep {
     for (const ProgramWork& program : programs) bytes = std::max(bytes, program.memory.arena_bytes);
     return bytes;
   }
+  int64_t host_activations() const { return programs.front().memory.host_arena_bytes; }
 };
 
 TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
@@ -52,6 +55,7 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
   TracedStep traced;
   for (const Parameter& parameter : model->parameters()) traced.weights += parameter.tensor.local_bytes();
   traced.optimizer = step.state_bytes();
+  traced.host_optimizer = step.host_state_bytes();
   traced.gradients = step.gradient_sum_bytes();
   traced.parameters = parameter_count(recipe.model);
   const std::vector<Graph> graphs = step.trace();
@@ -59,7 +63,8 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
   if (graphs.size() > 1) traced.flops.optimizer = count_flops(graphs.back()).optimizer;
   for (const Graph& graph : graphs) {
     traced.programs.push_back(work_of_program(context->run_passes(graph, pipeline_options(recipe)), device->target(),
-                                              mesh, machine.devices_per_node, recipe.train.mesh_independent));
+                                              mesh, machine.devices_per_node, recipe.train.mesh_independent,
+                                              step.memory_choice().offloads_activations));
   }
   const ProgramMemory& first = traced.programs.front().memory;
   traced.batch = first.input_bytes + first.task_counter_bytes + traced.programs.back().memory.output_bytes -
@@ -109,6 +114,14 @@ class Continuation {
     count = count.scaled(micro_batches_);
     count.optimizer = real([](const TracedStep& step) { return step.flops.optimizer; });
     return count;
+  }
+
+  double host_bytes() const {
+    return real([&](const TracedStep& step) {
+      double bytes = 0;
+      for (size_t i = 0; i < step.programs.size(); ++i) bytes += runs(i) * total(step.programs[i].work).host_bytes;
+      return bytes;
+    });
   }
 
   std::vector<CollectiveTotal> collectives() const {
@@ -172,6 +185,30 @@ class Continuation {
 
 }  // namespace
 
+HeldBytes held_bytes(Recipe recipe, const Machine& machine) {
+  if (recipe.mesh.pp == 1 && recipe.model.layers > 2 && !train::groups_tell_layers_apart(recipe)) {
+    const int64_t layers = std::exchange(recipe.model.layers, 1);
+    const HeldBytes one = held_bytes(recipe, machine);
+    recipe.model.layers = 2;
+    const HeldBytes two = held_bytes(recipe, machine);
+    return {one.weights + (layers - 1) * (two.weights - one.weights),
+            one.optimizer + (layers - 1) * (two.optimizer - one.optimizer)};
+  }
+  if (recipe.mesh.pp == 1) recipe.train.pipeline_chunks = 1;
+  const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
+  const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = make_mesh(recipe.mesh)});
+  const ContextScope scope(context);
+  HeldBytes held;
+  const Optimizer& optimizer = find_optimizer(recipe.optimizer.name);
+  const std::unique_ptr<LanguageModel> model =
+      LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), train::new_weights(recipe));
+  for (const Parameter& parameter : model->parameters()) {
+    held.weights += parameter.tensor.local_bytes();
+    if (parameter.is_trained) held.optimizer += optimizer.state_bytes(parameter, recipe.optimizer);
+  }
+  return held;
+}
+
 bool layers_differ(const Recipe& recipe) {
   const bool exchanges =
       static_cast<bool>(find_optimizer(recipe.optimizer.name).update_all) && recipe.mesh.ranks() > recipe.mesh.pp;
@@ -180,21 +217,29 @@ bool layers_differ(const Recipe& recipe) {
 
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
 
+double usable_bytes(const Recipe& recipe, const Machine& machine) {
+  const auto limit = static_cast<double>(recipe.device_memory_limit);
+  return limit > 0 ? std::min(limit, machine.memory_bytes) : machine.memory_bytes;
+}
+
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
   train::require_trained_first_piece(recipe);
-  if (!recipe.train.recompute) {
-    const auto usable = static_cast<int64_t>(train::kMostOfMemory * machine.memory_bytes);
-    std::vector<std::pair<passes::Recomputation, StepPlan>> known;
-    const auto bytes_of = [&](const passes::Recomputation& recomputation) -> int64_t {
-      const Recipe one = train::with_recomputation(recipe, recomputation);
+  const Target target = parse_target(machine.target);
+  if (train::has_memory_choice(recipe, target)) {
+    const auto usable = static_cast<int64_t>(train::kMostOfMemory * usable_bytes(recipe, machine));
+    std::vector<std::pair<train::MemoryChoice, StepPlan>> known;
+    const auto need_of = [&](const train::MemoryChoice& choice) -> train::MemoryNeed {
+      const Recipe one = train::with_memory_choice(recipe, choice);
       if (const StageLook look = look_at_stages(one, machine); !look.may_fit(static_cast<double>(usable)))
-        return std::llround(look.bytes);
-      return known.emplace_back(recomputation, plan_step(one, machine, exact_memory)).second.memory.total();
+        return {std::llround(look.bytes), 0};
+      const MemoryPlan& memory = known.emplace_back(choice, plan_step(one, machine, exact_memory)).second.memory;
+      return {memory.total(), memory.host_activations};
     };
-    const passes::Recomputation chosen = train::choose_recomputation(recipe, usable, bytes_of);
-    for (auto& [recomputation, plan] : known)
-      if (recomputation == chosen) return std::move(plan);
-    return plan_step(train::with_recomputation(recipe, chosen), machine, exact_memory);
+    const train::MemoryPrices prices = train::memory_prices(recipe, target, held_bytes(recipe, machine).optimizer);
+    const train::MemoryChoice chosen = train::choose_memory(recipe, target, prices, usable, need_of);
+    for (auto& [choice, plan] : known)
+      if (choice == chosen) return std::move(plan);
+    return plan_step(train::with_memory_choice(recipe, chosen), machine, exact_memory);
   }
   if (recipe.mesh.pp > 1) return plan_pipelined_step(recipe, machine, exact_memory);
   const Continuation step(recipe, machine);
@@ -205,13 +250,18 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
   plan.memory.optimizer = step.whole([](const TracedStep& one) { return one.optimizer; });
   plan.memory.activations = step.whole([](const TracedStep& one) { return one.activations(); });
   plan.memory.batch = step.whole([](const TracedStep& one) { return one.batch; });
+  plan.memory.host_optimizer = step.whole([](const TracedStep& one) { return one.host_optimizer; });
+  plan.memory.host_activations = step.whole([](const TracedStep& one) { return one.host_activations(); });
   plan.memory.exact = step.complete();
   if (exact_memory && !plan.memory.exact) {
-    plan.memory.activations = trace_step(recipe, machine, recipe.model.layers).activations();
+    const TracedStep all = trace_step(recipe, machine, recipe.model.layers);
+    plan.memory.activations = all.activations();
+    plan.memory.host_activations = all.host_activations();
     plan.memory.exact = true;
   }
   plan.memory.checkpoint = train::checkpoint_bytes(recipe);
   plan.collectives = step.collectives();
+  plan.host_bytes = step.host_bytes();
   plan.time = predict(step.work(), machine);
   plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
   plan.flops = step.flops();

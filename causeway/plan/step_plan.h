@@ -27,15 +27,29 @@ struct CollectiveTotal {
 struct MemoryPlan {
   int64_t weights = 0;
   int64_t gradients = 0;    // sums over micro-batches; 0 where there is one: then they are among the activations
-  int64_t optimizer = 0;    // its state
+  int64_t optimizer = 0;    // its state on the device
   int64_t activations = 0;  // and gradients and workspaces of a micro-batch
   int64_t batch = 0;        // its tokens, what else the step reads, its results
   // To the byte; otherwise activations are those of a few layers, or of a few stages and micro-batches, with what each
   // further one added for the rest.
   bool exact = false;
   int64_t checkpoint = 0;  // weights and optimizer state, of all ranks together
+  // Of the host's memory, for a device: the optimizer's state, and activations between forward and backward.
+  int64_t host_optimizer = 0;
+  int64_t host_activations = 0;
   int64_t total() const { return weights + gradients + optimizer + activations + batch; }
 };
+
+// Of the first rank, with nothing traced: weights, and the optimizer's state wherever it lies. Without stages each
+// layer has what the second has, unless groups tell layers apart.
+struct HeldBytes {
+  int64_t weights = 0;
+  int64_t optimizer = 0;
+};
+HeldBytes held_bytes(Recipe recipe, const Machine& machine);
+
+// Of one device, what a run of the recipe may take.
+double usable_bytes(const Recipe& recipe, const Machine& machine);
 
 struct StepPlan {
   Recipe recipe;
@@ -47,7 +61,11 @@ struct StepPlan {
   double flops_utilization = 0;
   double bubble = 0;  // the share of the step that a stage of a pipeline waits
   double tokens_per_second() const { return tokens / time.seconds; }
-  bool fits(const Machine& machine) const { return static_cast<double>(memory.total()) <= machine.memory_bytes; }
+  double host_bytes = 0;  // that a device sends to its host and gets from there in a step, together
+  // What a run may take of the machine's device: all, or what device_memory_limit says.
+  bool fits(const Machine& machine) const {
+    return static_cast<double>(memory.total()) <= usable_bytes(recipe, machine);
+  }
 };
 
 // What a rank does in a step of the recipe, which has no stages, traced for the machine's target.

@@ -9,7 +9,8 @@ StepTime predict(const LayeredWork& work, const Machine& machine) {
   const auto at = [&](double StepTime::* member) {
     return few.*member + work.further_layers * (more.*member - few.*member);
   };
-  return {at(&StepTime::seconds), at(&StepTime::compute_seconds), at(&StepTime::collective_seconds)};
+  return {at(&StepTime::seconds), at(&StepTime::compute_seconds), at(&StepTime::collective_seconds),
+          at(&StepTime::host_seconds)};
 }
 
 StepTime predict(const StepWork& step, const Machine& machine) {
@@ -23,6 +24,7 @@ StepTime predict(const StepWork& step, const Machine& machine) {
   time.seconds *= straggle_factor(machine, step.devices);
   time.compute_seconds = step.micro_batches * last.compute_seconds + once.compute_seconds;
   time.collective_seconds = step.micro_batches * (last.collective_seconds + sending) + once.collective_seconds;
+  time.host_seconds = step.micro_batches * last.host_seconds + once.host_seconds;
   return time;
 }
 

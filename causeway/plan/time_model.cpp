@@ -30,6 +30,8 @@ double link_bytes_per_second(const Work& work, const Machine& machine) {
 // Of one hop between devices: within a node, and between nodes. Typical figures of NCCL's ring and point-to-point
 // kernels; collectives of training are large enough for them to matter little.
 constexpr double kLinkLatency = 1.5e-6, kNetworkLatency = 4e-6;
+// Of a copy to or from the host: its start on a copy engine, and the signal to who waits for it.
+constexpr double kHostCopyLatency = 1e-5;
 
 double collective_seconds(const Work& work, const Machine& machine) {
   if (work.ranks <= 1) return 0;
@@ -75,6 +77,8 @@ double seconds(const Work& work, const Machine& machine) {
     }
     case WorkKind::kMemory:
       return c.launch_seconds + work.bytes / (machine.memory_bytes_per_second * c.memory_fraction);
+    case WorkKind::kHostCopy:
+      return kHostCopyLatency + work.bytes / machine.host_bytes_per_second;
     default:
       return collective_seconds(work, machine);
   }
@@ -93,6 +97,8 @@ StepTime run_queues(const std::vector<Work>& work, const Machine& machine) {
     double duration = seconds(work[i], machine);
     if (is_collective(work[i].kind)) {
       time.collective_seconds += duration;
+    } else if (work[i].kind == WorkKind::kHostCopy) {
+      time.host_seconds += duration;
     } else {
       if (work[i].queue == kComputeWork) {
         beside = std::max(0.0, beside - (begin - queue));
@@ -102,7 +108,7 @@ StepTime run_queues(const std::vector<Work>& work, const Machine& machine) {
       }
       time.compute_seconds += duration;
     }
-    if (work[i].queue != kComputeWork) beside += duration;
+    if (work[i].queue != kComputeWork && work[i].kind != WorkKind::kHostCopy) beside += duration;
     ends[i] = queue = begin + duration;
     time.seconds = std::max(time.seconds, ends[i]);
   }

@@ -3,6 +3,7 @@
 //   GEMM         flops / (peak * gemm_fraction * m/(m+gemm_half) * n/(n+gemm_half) * k/(k+gemm_half))
 //   attention    flops / (peak * attention_fraction), of heads padded to the next power of two
 //   memory       bytes / (bandwidth * memory_fraction)
+//   host copy    bytes / link to the host, kHostCopyLatency on top; each direction by itself, beside all else
 //   collective   latency * (ranks - 1) + bytes * (ranks - 1)/ranks / link; an all_reduce moves its bytes twice
 //
 // kernels with launch_seconds on top. Collectives in a queue of their own run beside compute, and slow it by
@@ -50,6 +51,7 @@ struct Machine {
   double memory_bytes_per_second = 0;        // datasheet
   double link_bytes_per_second = 0;          // from one device to the others of its node, one direction, datasheet
   double network_bytes_per_second = 0;       // from one device to other nodes, one direction
+  double host_bytes_per_second = 0;          // from one device to the host's memory, one direction, as copies reach it
   std::map<std::string, double> peak_flops;  // by type of operand
   MachineConstants constants;
   std::string source;  // of the constants, a sentence
@@ -62,6 +64,7 @@ struct StepTime {
   double seconds = 0;
   double compute_seconds = 0;  // all kernels together, what collectives beside them slow them by included
   double collective_seconds = 0;
+  double host_seconds = 0;  // copies between the host and the device, all together
   // In which no kernel runs.
   double exposed_seconds() const { return seconds - compute_seconds; }
 };

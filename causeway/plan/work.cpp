@@ -3,7 +3,8 @@
 namespace causeway::plan {
 
 bool is_collective(WorkKind kind) {
-  return kind != WorkKind::kGemm && kind != WorkKind::kAttention && kind != WorkKind::kMemory;
+  return kind != WorkKind::kGemm && kind != WorkKind::kAttention && kind != WorkKind::kMemory &&
+         kind != WorkKind::kHostCopy;
 }
 
 const char* work_kind_name(WorkKind kind) {
@@ -14,6 +15,8 @@ const char* work_kind_name(WorkKind kind) {
       return "attention";
     case WorkKind::kMemory:
       return "memory";
+    case WorkKind::kHostCopy:
+      return "host copy";
     case WorkKind::kAllReduce:
       return "all_reduce";
     case WorkKind::kAllGather:
@@ -32,7 +35,9 @@ WorkTotals total(const std::vector<Work>& work) {
   WorkTotals totals;
   for (const Work& one : work) {
     totals.flops += one.flops;
-    (is_collective(one.kind) ? totals.collective_bytes : totals.memory_bytes) += one.bytes;
+    (is_collective(one.kind)           ? totals.collective_bytes
+     : one.kind == WorkKind::kHostCopy ? totals.host_bytes
+                                       : totals.memory_bytes) += one.bytes;
   }
   return totals;
 }

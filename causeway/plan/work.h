@@ -13,7 +13,7 @@ namespace causeway::plan {
 
 inline double real(int64_t value) { return static_cast<double>(value); }
 
-enum class WorkKind { kGemm, kAttention, kMemory, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSend };
+enum class WorkKind { kGemm, kAttention, kMemory, kHostCopy, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSend };
 
 bool is_collective(WorkKind kind);
 // "GEMM", "all_gather", ...
@@ -30,7 +30,8 @@ struct Work {
   // kGemm and kAttention: 2 per multiply-add; attention with the density of its mask.
   double flops = 0;
   double head_dim = 0;  // kAttention
-  // kMemory: bytes read and written. Collectives: of the whole that a rank gathers, reduces or exchanges. kSend: sent.
+  // kMemory: bytes read and written. kHostCopy: that come from the host or go there. Collectives: of the whole that a
+  // rank gathers, reduces or exchanges. kSend: sent.
   double bytes = 0;
   // Collectives: the ranks that take part, and how many of them sit in one node. kSend: 2, and 1 or 2.
   int64_t ranks = 1;
@@ -46,6 +47,7 @@ struct WorkTotals {
   double flops = 0;
   double memory_bytes = 0;
   double collective_bytes = 0;
+  double host_bytes = 0;
 };
 WorkTotals total(const std::vector<Work>& work);
 // Of GEMMs and attention, by the type of their operands, what is computed again included.

@@ -25,18 +25,30 @@ class Arena {
     }
     return buffer_.data();
   }
+  // The same of the host's memory, for what programs keep there while they run.
+  std::byte* reserve_on_host(int64_t bytes) {
+    if (bytes > static_cast<int64_t>(host_buffer_.bytes)) {
+      host_buffer_ = {};
+      host_buffer_ = device_.allocate_host(static_cast<size_t>(bytes));
+    }
+    return host_buffer_.data();
+  }
   // Four bytes, 0 before and after each kernel that takes its tasks from them. They stay where they are.
   std::byte* task_counter() {
     if (task_counter_.data() == nullptr) task_counter_ = device_.allocate(sizeof(uint32_t), true);
     return task_counter_.data();
   }
-  void release() { buffer_ = {}; }
+  void release() {
+    buffer_ = {};
+    host_buffer_ = {};
+  }
   int64_t bytes() const { return static_cast<int64_t>(buffer_.bytes); }
 
  private:
   Device& device_;
   MeshCommunicators* communicators_;
   DeviceBuffer buffer_, task_counter_;
+  HostBuffer host_buffer_;
 };
 
 }  // namespace causeway::program

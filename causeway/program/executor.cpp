@@ -9,6 +9,7 @@ namespace causeway::program {
 void find_addresses(const LoweredProgram& program, Arena& arena, std::span<void* const> inputs,
                     std::span<void* const> outputs, std::vector<void*>& addresses) {
   std::byte* const memory = arena.reserve(program.arena_bytes);
+  std::byte* const host_memory = arena.reserve_on_host(program.host_arena_bytes);
   addresses.clear();
   addresses.reserve(program.buffers.size());
   for (const ProgramBuffer& buffer : program.buffers) {
@@ -16,6 +17,9 @@ void find_addresses(const LoweredProgram& program, Arena& arena, std::span<void*
     switch (buffer.place) {
       case ProgramBuffer::Place::kArena:
         addresses.push_back(memory + at);
+        break;
+      case ProgramBuffer::Place::kHostArena:
+        addresses.push_back(host_memory + at);
         break;
       case ProgramBuffer::Place::kInput:
         addresses.push_back(inputs[at]);
@@ -48,6 +52,18 @@ void Executor::launch(const Launch& launch, DeviceQueue queue, std::span<void* c
                     phase.shared_bytes, phase.cluster, launch.tensor_maps, queue,
                     follows_launch_ && !phase.persistent && phase.tasks <= kFewTasks});
     follows_launch_ = follows_launch_ || phase.tasks > 0;
+  }
+}
+
+void Executor::copy(const Copy& copy, DeviceQueue queue, std::span<void* const> addresses) const {
+  const auto from = static_cast<size_t>(copy.from.buffer), to = static_cast<size_t>(copy.to);
+  const auto bytes = static_cast<size_t>(copy.bytes);
+  if (program_.buffers[from].on_host) {
+    device_.queue_copy_to_device(addresses[to], addresses[from], bytes, queue);
+  } else if (program_.buffers[to].on_host) {
+    device_.queue_copy_to_host(addresses[to], addresses[from], bytes, queue);
+  } else {
+    device_.copy_on_device(addresses[to], addresses[from], bytes, queue);
   }
 }
 
@@ -200,9 +216,7 @@ void Executor::queue_all(std::span<void* const> addresses, const ExecutionOnlook
     if (const auto* launch = std::get_if<Launch>(&instruction.work)) {
       this->launch(*launch, queue, addresses);
     } else if (const auto* copy = std::get_if<Copy>(&instruction.work)) {
-      device_.copy_on_device(addresses[static_cast<size_t>(copy->to)],
-                             addresses[static_cast<size_t>(copy->from.buffer)], static_cast<size_t>(copy->bytes),
-                             queue);
+      this->copy(*copy, queue, addresses);
     } else if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) {
       exchange(*collectives, *groups_[i], queue, addresses);
     } else if (const auto* message = std::get_if<StageMessage>(&instruction.work)) {

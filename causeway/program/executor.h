@@ -45,6 +45,7 @@ class Executor {
   void clear_task_counter(std::span<void* const> addresses);
   void queue_all(std::span<void* const> addresses, const ExecutionOnlooker& onlooker);
   void launch(const Launch& launch, DeviceQueue queue, std::span<void* const> addresses);
+  void copy(const Copy& copy, DeviceQueue queue, std::span<void* const> addresses) const;
   void exchange(const Collectives& collectives, Communicator& group, DeviceQueue queue,
                 std::span<void* const> addresses) const;
   bool continues(const Collectives::Part& first, const Collectives::Part& second) const;

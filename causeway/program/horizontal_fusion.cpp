@@ -32,6 +32,8 @@ class HorizontalFuser {
     for (size_t k = 0; k < kernels.size(); ++k)
       for (const Value read : kernels.reads(k)) last_reader_[read] = k;
     for (const Assignment& assignment : graph_.assignments) replaces_[assignment.value].push_back(assignment.target);
+    for (const Value input : graph_.inputs())
+      if (graph_.node(input).attributes.on_host) on_host_.insert(input);
     outlives_.insert(graph_.outputs.begin(), graph_.outputs.end());
     for (const Assignment& assignment : graph_.assignments) outlives_.insert(assignment.value);
     for_each_kernel(kernels.size(), [&](size_t k) { text_of_[k] = text_of(k); });
@@ -52,7 +54,13 @@ class HorizontalFuser {
     return count.is_constant() && byte_count(graph_.type(value), {}) <= kSmallBytes;
   }
 
-  bool takes_no_memory(Value member) const { return is_small(member) || replaces_.contains(member); }
+  // What takes the place of an input on the host is in the arena until it goes there.
+  bool takes_no_memory(Value member) const {
+    if (is_small(member)) return true;
+    const auto replaced = replaces_.find(member);
+    return replaced != replaces_.end() &&
+           std::ranges::none_of(replaced->second, [&](Value input) { return on_host_.contains(input); });
+  }
 
   // Whether the loop stores nothing large but new values of inputs, as an optimizer does.
   bool takes_no_memory(size_t k) const {
@@ -172,6 +180,7 @@ class HorizontalFuser {
   const FusedKernels& kernels_;
   std::map<Value, size_t> last_reader_;
   std::map<Value, std::vector<Value>> replaces_;  // by value, the inputs that take it as their new value
+  std::set<Value> on_host_;                       // inputs
   std::set<Value> outlives_;                      // what is kept until the program ends
   std::vector<std::optional<LoopText>> text_of_;  // by kernel
   std::map<std::string, int> family_of_key_;

@@ -30,6 +30,8 @@ std::string queue_name(DeviceQueue queue) {
          : queue == kCopyQueue          ? "the copy queue"
          : queue == kCommunicationQueue ? "the communication queue"
          : queue == kSaveQueue          ? "the save queue"
+         : queue == kLoadQueue          ? "the load queue"
+         : queue == kStoreQueue         ? "the store queue"
                                         : fmt::format("queue {}", queue);
 }
 

@@ -19,11 +19,15 @@ namespace causeway::program {
 
 // A piece of memory that instructions work on. The caller's buffers overlap neither each other nor the arena.
 struct ProgramBuffer {
-  // kTaskCounter: what kernels take their tasks from (KernelArgument::Kind), one for all programs that share an arena.
-  enum class Place { kArena, kInput, kOutput, kTaskCounter };
+  // kHostArena: as kArena, in the host's memory. kTaskCounter: what kernels take their tasks from
+  // (KernelArgument::Kind), one for all programs that share an arena.
+  enum class Place { kArena, kHostArena, kInput, kOutput, kTaskCounter };
   Place place = Place::kArena;
-  int64_t at = 0;  // kArena: offset in bytes; kInput and kOutput: the position among the program's; otherwise 0
+  // Of an arena: offset in bytes; kInput and kOutput: the position among the program's; otherwise 0.
+  int64_t at = 0;
   int64_t bytes = 0;
+  // In memory of Device::allocate_host(), which copies alone reach.
+  bool on_host = false;
 };
 
 // What a buffer may hold.
@@ -70,6 +74,7 @@ struct Launch {
   std::vector<int> overwrites;
 };
 
+// On the device, or between the device and the host.
 struct Copy {
   Holding from;
   int to = 0;  // a buffer, which holds from's content then
@@ -126,6 +131,7 @@ struct LoweredProgram {
   std::vector<Holding> results;  // what they hold afterwards
   int signals = 1;               // how many there are
   int64_t arena_bytes = 0;
+  int64_t host_arena_bytes = 0;
 };
 
 // "launch of kernel 3 on the compute queue", "all_reduce over dp of kernel 5 on the compute queue".

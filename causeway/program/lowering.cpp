@@ -9,17 +9,15 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/op.h"
+#include "causeway/program/buffer_places.h"
 #include "causeway/program/donation.h"
+#include "causeway/program/host_offload.h"
 #include "causeway/program/kernel_generation.h"
 #include "causeway/program/liveness.h"
-#include "causeway/program/memory_plan.h"
 #include "causeway/program/program_verifier.h"
 
 namespace causeway::program {
 namespace {
-
-// More takes so long to be summed up that another call makes no difference.
-constexpr int64_t kSmallSumBytes = int64_t{1} << 20;
 
 class Lowering {
  public:
@@ -47,10 +45,10 @@ class Lowering {
     }
     std::vector<Copy> copies = make_copies();
     state_results();
-    InstructionSchedule scheduled = schedule_instructions(std::move(kernels), copies, options_.schedule);
+    InstructionSchedule scheduled = schedule_instructions(std::move(kernels), copies, options_.schedule, host_copies_);
     lowered_.instructions = std::move(scheduled.instructions);
     lowered_.signals = scheduled.signals;
-    place_arena_buffers();
+    place_buffers(lowered_);
     verify(lowered_);
     return std::move(lowered_);
   }
@@ -71,12 +69,25 @@ class Lowering {
   }
   int64_t bytes(Value value) const { return byte_count(graph_.type(value), bindings_); }
   Holding holding(Value value) { return {buffer_of_.at(value), content(value)}; }
+  // What kernel k reads: of a value that was on the host meanwhile, what came back.
+  Holding holding(Value value, size_t k) {
+    const auto offloaded = offloaded_.find(value);
+    if (offloaded == offloaded_.end() || static_cast<int>(k) < offloaded->second) return holding(value);
+    return {brought_back_.at(value), content(value)};
+  }
+  // What a copy reads when all kernels have run.
+  Holding holding_at_end(Value value) {
+    const auto home = home_of_.find(value);
+    return home == home_of_.end() ? holding(value) : Holding{home->second, content(value)};
+  }
 
   void add_callers_buffers() {
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       const Value input = graph_.inputs()[i];
-      buffer_of_[input] = add_buffer(ProgramBuffer::Place::kInput, static_cast<int64_t>(i), bytes(input));
+      home_of_[input] = buffer_of_[input] =
+          add_buffer(ProgramBuffer::Place::kInput, static_cast<int64_t>(i), bytes(input));
       lowered_.initial.push_back(holding(input));
+      if (graph_.node(input).attributes.on_host) bring_from_host(input);
     }
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const Value output = graph_.outputs[i];
@@ -87,12 +98,38 @@ class Lowering {
     for (const auto& [value, input] : to_inputs_) buffer_of_[value] = buffer_of_.at(input);
   }
 
+  // Kernels read what lies on the host in the arena, and write there over it.
+  void bring_from_host(Value input) {
+    const int home = home_of_.at(input);
+    lowered_.buffers[static_cast<size_t>(home)].on_host = true;
+    const bool is_read = lives_.at(input).last_reader != ValueLife::kBefore;
+    const bool is_written = std::ranges::any_of(to_inputs_, [&](const auto& entry) { return entry.second == input; });
+    if (!is_read && !is_written) return;
+    buffer_of_[input] = add_buffer(ProgramBuffer::Place::kArena, 0, bytes(input));
+    if (is_read) host_copies_.loads.push_back({{home, content(input)}, buffer_of_.at(input), bytes(input)});
+  }
+
+  // What the backward pass reads of the forward pass goes to the host and comes back.
+  void add_offloaded_buffers() {
+    for (const auto& [value, kernel] : offloaded_) {
+      const int host = add_buffer(ProgramBuffer::Place::kHostArena, 0, bytes(value));
+      lowered_.buffers.back().on_host = true;
+      brought_back_[value] = add_buffer(ProgramBuffer::Place::kArena, 0, bytes(value));
+      host_copies_.stores.push_back({holding(value), host, bytes(value)});
+      host_copies_.loads.push_back({{host, content(value)}, brought_back_.at(value), bytes(value)});
+    }
+  }
+
   void add_arena_buffers() {
     std::set<Value> in_arena;
     for (const auto& [value, life] : lives_)
       if (!buffer_of_.contains(value)) in_arena.insert(value);
-    const std::map<Value, Value> to_operands =
+    if (options_.offloads_activations)
+      offloaded_ = find_offloaded(graph_, program_.fusion, program_.kernels, lives_, in_arena,
+                                  options_.offloaded_blocks, bindings_);
+    std::map<Value, Value> to_operands =
         donate_operands(graph_, overwriting_, program_.kernels, lives_, in_arena, bindings_);
+    std::erase_if(to_operands, [&](const auto& entry) { return offloaded_.contains(entry.second); });
     for (const GeneratedKernel& kernel : program_.kernels) {
       for (const KernelArgument& argument : kernel.arguments) {
         if (argument.kind != KernelArgument::Kind::kValue || !argument.written || !in_arena.contains(argument.value))
@@ -103,6 +140,7 @@ class Lowering {
                                          : add_buffer(ProgramBuffer::Place::kArena, 0, bytes(argument.value));
       }
     }
+    add_offloaded_buffers();
     for (size_t k = 0; k < program_.kernels.size(); ++k) {
       workspaces_.emplace_back();
       const SizeFunction& workspace_bytes = program_.kernels[k].workspace_bytes;
@@ -142,7 +180,7 @@ class Lowering {
       } else if (argument.kind == KernelArgument::Kind::kTaskCounter) {
         launch.accesses.push_back({task_counter(k), true});
       } else {
-        launch.accesses.push_back({holding(argument.value), argument.written});
+        launch.accesses.push_back({holding(argument.value, k), argument.written});
         if (!argument.written && is_overwritten(k, argument.value))
           launch.overwrites.push_back(content(argument.value));
       }
@@ -186,7 +224,7 @@ class Lowering {
         collective.kind = CollectiveKind::kAllToAll;
         collective.count = sent / ranks;
     }
-    return {node.attributes.group, static_cast<int>(ranks), {{k, collective, holding(from), holding(to)}}};
+    return {node.attributes.group, static_cast<int>(ranks), {{k, collective, holding(from, k), holding(to)}}};
   }
 
   StageMessage make_message(size_t k) {
@@ -198,7 +236,7 @@ class Lowering {
             static_cast<int>(node.attributes.stream),
             element_count(graph_.shape(value)).evaluate(bindings_),
             graph_.dtype(value),
-            holding(value),
+            holding(value, k),
             node.attributes.name};
   }
 
@@ -207,7 +245,7 @@ class Lowering {
     const std::vector<KernelArgument>& arguments = program_.kernels[k].arguments;
     return std::any_of(arguments.begin(), arguments.end(), [&](const KernelArgument& argument) {
       return argument.kind == KernelArgument::Kind::kValue && argument.written &&
-             buffer_of_.at(argument.value) == buffer_of_.at(source) &&
+             buffer_of_.at(argument.value) == holding(source, k).buffer &&
              overwriting_.is_allowed(k, source, argument.value);
     });
   }
@@ -217,24 +255,33 @@ class Lowering {
     std::vector<Copy> copies;
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const Value output = graph_.outputs[i];
-      if (buffer_of_.at(output) != outputs_[i]) copies.push_back({holding(output), outputs_[i], bytes(output)});
+      if (buffer_of_.at(output) != outputs_[i]) copies.push_back({holding_at_end(output), outputs_[i], bytes(output)});
     }
     std::map<Value, Value> target_of;  // of inputs that are assigned to
     for (const Assignment& assignment : graph_.assignments) target_of[assignment.target] = assignment.value;
     std::vector<Copy> to_targets;
     for (const Assignment& assignment : graph_.assignments) {
-      if (to_inputs_.contains(assignment.value) || assignment.value == assignment.target) continue;
-      Holding from = holding(assignment.value);
+      const int target = home_of_.at(assignment.target);
+      const bool to_host = on_host(target);
+      if ((to_inputs_.contains(assignment.value) && !to_host) || assignment.value == assignment.target) continue;
+      Holding from = holding_at_end(assignment.value);
+      if (to_host && !home_of_.contains(assignment.value)) {
+        host_copies_.stores.push_back({from, target, bytes(assignment.value)});
+        continue;
+      }
       // A value that is itself an input assigned to goes by way of the arena: its old content is copied out before any
-      // assignment overwrites it.
-      if (target_of.contains(assignment.value)) {
+      // assignment overwrites it. So does one that goes from one place on the host to another.
+      if (target_of.contains(assignment.value) || (to_host && on_host(from.buffer))) {
         const int kept = add_buffer(ProgramBuffer::Place::kArena, 0, bytes(assignment.value));
         copies.push_back({from, kept, bytes(assignment.value)});
         from.buffer = kept;
       }
-      to_targets.push_back({from, buffer_of_.at(assignment.target), bytes(assignment.value)});
+      to_targets.push_back({from, target, bytes(assignment.value)});
     }
     copies.insert(copies.end(), to_targets.begin(), to_targets.end());
+    const bool touch_host =
+        std::ranges::any_of(copies, [&](const Copy& copy) { return on_host(copy.from.buffer) || on_host(copy.to); });
+    if (touch_host) host_copies_.last = std::exchange(copies, {});
     return copies;
   }
 
@@ -244,61 +291,11 @@ class Lowering {
     for (const Assignment& assignment : graph_.assignments) new_value[assignment.target] = assignment.value;
     for (const Value input : graph_.inputs()) {
       const auto assigned = new_value.find(input);
-      lowered_.results.push_back(
-          {buffer_of_.at(input), content(assigned == new_value.end() ? input : assigned->second)});
+      lowered_.results.push_back({home_of_.at(input), content(assigned == new_value.end() ? input : assigned->second)});
     }
   }
 
-  bool in_arena(int buffer) const {
-    return lowered_.buffers[static_cast<size_t>(buffer)].place == ProgramBuffer::Place::kArena;
-  }
-
-  // Buffers that are to lie side by side, in their order: of small sums over ranks that go together and are made in
-  // place, so that one call does for them (Executor::exchange).
-  std::vector<std::vector<int>> find_neighbours() const {
-    std::vector<std::vector<int>> neighbours;
-    std::set<int> found;
-    for (const Instruction& instruction : lowered_.instructions) {
-      const auto* collectives = std::get_if<Collectives>(&instruction.work);
-      if (collectives == nullptr || collectives->parts.size() < 2) continue;
-      std::vector<int> sums;
-      for (const Collectives::Part& part : collectives->parts) {
-        const int buffer = part.to.buffer;
-        const int64_t bytes = lowered_.buffers[static_cast<size_t>(buffer)].bytes;
-        if (part.collective.kind == CollectiveKind::kAllReduce && part.from.buffer == buffer && in_arena(buffer) &&
-            bytes <= kSmallSumBytes && bytes % kArenaAlignment == 0 && found.insert(buffer).second)
-          sums.push_back(buffer);
-      }
-      if (!sums.empty()) neighbours.push_back(std::move(sums));
-    }
-    return neighbours;
-  }
-
-  void place_arena_buffers() {
-    std::vector<std::vector<int>> places = find_neighbours();
-    std::map<int, size_t> place_of;
-    for (size_t p = 0; p < places.size(); ++p)
-      for (const int buffer : places[p]) place_of[buffer] = p;
-    for (size_t b = 0; b < lowered_.buffers.size(); ++b) {
-      const auto buffer = static_cast<int>(b);
-      if (in_arena(buffer) && place_of.try_emplace(buffer, places.size()).second) places.push_back({buffer});
-    }
-    std::vector<PlannedBuffer> planned(places.size());
-    for (const auto& [buffer, p] : place_of) planned[p].bytes += lowered_.buffers[static_cast<size_t>(buffer)].bytes;
-    for (size_t i = 0; i < lowered_.instructions.size(); ++i)
-      for (const Access& access : lowered_.instructions[i].accesses())
-        if (const auto known = place_of.find(access.holding.buffer); known != place_of.end())
-          planned[known->second].uses.push_back(static_cast<int>(i));
-    lowered_.arena_bytes = plan_memory(planned, InstructionOrder(lowered_.instructions));
-    for (size_t p = 0; p < places.size(); ++p) {
-      int64_t at = planned[p].offset;
-      for (const int buffer : places[p]) {
-        lowered_.buffers[static_cast<size_t>(buffer)].at = at;
-        at += lowered_.buffers[static_cast<size_t>(buffer)].bytes;
-      }
-    }
-  }
-
+  bool on_host(int buffer) const { return lowered_.buffers[static_cast<size_t>(buffer)].on_host; }
   const ProgramKernels& program_;
   const Graph& graph_;
   const SymbolBindings& bindings_;
@@ -307,6 +304,10 @@ class Lowering {
   std::map<Value, ValueLife> lives_;
   std::map<Value, Value> to_inputs_;  // by value, the input whose memory it overwrites
   std::map<Value, int> buffer_of_;
+  std::map<Value, int> home_of_;  // of inputs, the caller's buffer, which may lie on the host
+  // Values that are on the host between forward and backward: the first kernel that reads what came back, and that.
+  std::map<Value, int> offloaded_, brought_back_;
+  HostCopies host_copies_;
   std::map<Value, int> content_of_;
   std::vector<int> outputs_;                      // buffers
   std::vector<std::vector<Holding>> workspaces_;  // by kernel, in the order of its arguments

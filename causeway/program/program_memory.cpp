@@ -13,8 +13,10 @@ constexpr size_t kLargest = 10;
 ProgramMemory count_memory(const LoweredProgram& program) {
   ProgramMemory memory;
   memory.arena_bytes = program.arena_bytes;
+  memory.host_arena_bytes = program.host_arena_bytes;
   for (const ProgramBuffer& buffer : program.buffers) {
-    if (buffer.place == ProgramBuffer::Place::kInput) memory.input_bytes += buffer.bytes;
+    if (buffer.place == ProgramBuffer::Place::kInput)
+      (buffer.on_host ? memory.host_input_bytes : memory.input_bytes) += buffer.bytes;
     if (buffer.place == ProgramBuffer::Place::kOutput) memory.output_bytes += buffer.bytes;
     if (buffer.place == ProgramBuffer::Place::kTaskCounter) memory.task_counter_bytes = buffer.bytes;
   }

@@ -88,10 +88,13 @@ class Verifier {
   void check_bounds() {
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       const ProgramBuffer& buffer = program_.buffers[b];
-      if (buffer.place != ProgramBuffer::Place::kArena) continue;
+      const bool on_host = buffer.place == ProgramBuffer::Place::kHostArena;
+      if (on_host && !buffer.on_host) fault("buffer {} is of the host's arena and not on the host", b);
+      if (buffer.place != ProgramBuffer::Place::kArena && !on_host) continue;
+      const int64_t arena_bytes = on_host ? program_.host_arena_bytes : program_.arena_bytes;
       if (buffer.at < 0 || buffer.at % kArenaAlignment != 0 || buffer.bytes < 0 ||
-          buffer.at + buffer.bytes > program_.arena_bytes)
-        fault("buffer {} of {} bytes lies at {} of the arena's {}", b, buffer.bytes, buffer.at, program_.arena_bytes);
+          buffer.at + buffer.bytes > arena_bytes)
+        fault("buffer {} of {} bytes lies at {} of the arena's {}", b, buffer.bytes, buffer.at, arena_bytes);
     }
     const auto known = [&](const Holding& holding) {
       return holding.buffer >= 0 && static_cast<size_t>(holding.buffer) < program_.buffers.size() &&
@@ -105,6 +108,10 @@ class Verifier {
         continue;
       }
       const auto* copy = std::get_if<Copy>(&instruction.work);
+      if (copy == nullptr && std::ranges::any_of(accesses, [&](const Access& o) { return buffer(o.holding).on_host; }))
+        fault("{} reaches into the host's memory", name(static_cast<Position>(i)));
+      if (copy != nullptr && buffer(copy->from).on_host && buffer({copy->to, 0}).on_host)
+        fault("{} is from one place of the host's memory to another", name(static_cast<Position>(i)));
       if (copy != nullptr && std::min(buffer(copy->from).bytes, buffer({copy->to, 0}).bytes) < copy->bytes)
         fault("{} is of {} bytes, more than one of them has", name(static_cast<Position>(i)), copy->bytes);
       const auto* collectives = std::get_if<Collectives>(&instruction.work);
@@ -226,7 +233,8 @@ class Verifier {
     for (size_t i = 0; i < by_place.size(); ++i) {
       const auto& [place, at, first] = by_place[i];
       // Each of the caller's buffers is a place of its own.
-      const int64_t bytes = place == ProgramBuffer::Place::kArena ? buffer(lives_[first].holding).bytes : 1;
+      const bool in_arena = place == ProgramBuffer::Place::kArena || place == ProgramBuffer::Place::kHostArena;
+      const int64_t bytes = in_arena ? buffer(lives_[first].holding).bytes : 1;
       for (size_t j = i + 1; j < by_place.size(); ++j) {
         const auto& [other_place, other_at, second] = by_place[j];
         if (other_place != place || other_at >= at + bytes) break;

@@ -14,6 +14,7 @@ constexpr int64_t kBucketBytes = int64_t{64} << 20;
 // The compute queue waits for collectives so many instructions behind: what they read and write serves others then.
 constexpr size_t kCollectivesBehind = 4;
 constexpr size_t kSendsBehind = 2;
+constexpr int64_t kHostBatchBytes = int64_t{64} << 20;
 
 // The last instruction that wrote a buffer, and the last that wrote or read it.
 struct LastUse {
@@ -68,6 +69,32 @@ class InstructionList {
     if (sent.size() > kSendsBehind) come_after(kComputeQueue, queue, sent[sent.size() - 1 - kSendsBehind]);
   }
 
+  // Beside what kernels do, behind all that the compute queue was given before it: what a load writes to was somebody
+  // else's memory. A load waits for the stores that were queued when the batch before its own began, so that their
+  // memory serves it.
+  void add_load(const Copy& copy, int batch) {
+    if (const auto last = last_.find(kComputeQueue); last != last_.end())
+      come_after(kLoadQueue, kComputeQueue, last->second);
+    if (batch > batch_) {
+      stored_at_begin_ = stored_at_next_;
+      stored_at_next_ = stores_.empty() ? kStart : stores_.back().first;
+      batch_ = batch;
+    }
+    if (stored_at_begin_ != kStart) come_after(kLoadQueue, kStoreQueue, stored_at_begin_);
+    add({kLoadQueue, copy});
+  }
+
+  // Beside what kernels do. The compute queue stays at most two stores of `batch_bytes` ahead, so that their memory
+  // serves others.
+  void add_store(const Copy& copy, int64_t batch_bytes) {
+    add({kStoreQueue, copy});
+    stores_.emplace_back(last_.at(kStoreQueue), copy.bytes);
+    int64_t behind = 0;
+    size_t first = stores_.size();
+    while (first > 0 && (behind < 2 * batch_bytes || stores_.size() - first < 2)) behind += stores_[--first].second;
+    if (first > 0) come_after(kComputeQueue, kStoreQueue, stores_[first - 1].first);
+  }
+
   InstructionSchedule finish() {
     for (const auto& [queue, position] : last_) come_after(kComputeQueue, queue, position);
     return {std::move(list_), signals_};
@@ -99,6 +126,9 @@ class InstructionList {
   std::map<DeviceQueue, int> last_;                     // without waits
   std::vector<int> collectives_;                        // on the communication queue
   std::map<DeviceQueue, std::vector<int>> sends_;
+  std::vector<std::pair<int, int64_t>> stores_;               // positions and bytes
+  int batch_ = -1;                                            // of the last load
+  int stored_at_begin_ = kStart, stored_at_next_ = kStart;    // the last store where the batch before it began, and it
   int before_last_message_ = -1, at_last_message_ = -1;       // the compute queue's last instructions there
   std::map<std::pair<DeviceQueue, DeviceQueue>, int> known_;  // what the first has waited for in the second
 };
@@ -106,11 +136,12 @@ class InstructionList {
 }  // namespace
 
 ScheduleOptions default_schedule(const Target& target) {
-  return target.runs_asynchronously() ? ScheduleOptions{kWorthASignal, kBucketBytes} : ScheduleOptions{};
+  return target.runs_asynchronously() ? ScheduleOptions{kWorthASignal, kBucketBytes, kHostBatchBytes}
+                                      : ScheduleOptions{};
 }
 
 InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, const std::vector<Copy>& copies,
-                                          const ScheduleOptions& options) {
+                                          const ScheduleOptions& options, const HostCopies& host) {
   std::vector<OrderedWork> ordered;
   if (options.collective_bucket_bytes > 0) {
     ordered = order_collectives(exchange_early(std::move(kernels)), options.collective_bucket_bytes);
@@ -138,8 +169,18 @@ InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, const
     to.write = to.access = kernel;
     behind[kernel].push_back(copy);
   }
+  int64_t host_bytes = 0;
+  for (const Copy& load : host.loads) host_bytes += load.bytes;
+  const bool host_queues = options.host_batch_bytes > 0;
+  const int64_t batch_bytes = host_queues ? std::min(options.host_batch_bytes, host_bytes / kHostBatches + 1) : 0;
+  const std::vector<PlacedLoad> loads = place_loads(work, host, batch_bytes);
+  const std::map<int, std::vector<Copy>> stores = place_stores(work, host.stores);
+  size_t next_load = 0;
   InstructionList list;
   for (int k = -1; k <= last_kernel; ++k) {
+    for (; next_load < loads.size() && loads[next_load].before == k; ++next_load)
+      host_queues ? list.add_load(loads[next_load].copy, loads[next_load].batch)
+                  : list.add({kComputeQueue, loads[next_load].copy});
     if (k >= 0) {
       Instruction& next = work[static_cast<size_t>(k)];
       auto* collectives = std::get_if<Collectives>(&next.work);
@@ -156,7 +197,11 @@ InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, const
       const bool beside = k < last_kernel && copy.bytes >= options.copy_queue_from;
       list.add({beside ? kCopyQueue : kComputeQueue, copy});
     }
+    if (const auto stored = stores.find(k); stored != stores.end())
+      for (const Copy& copy : stored->second)
+        host_queues ? list.add_store(copy, batch_bytes) : list.add({kComputeQueue, copy});
   }
+  for (const Copy& copy : host.last) list.add({kComputeQueue, copy});
   return list.finish();
 }
 

@@ -1,6 +1,7 @@
 #include "causeway/tensor/tensor.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "causeway/base/error.h"
@@ -39,7 +40,8 @@ Tensor::Tensor(Trace& trace, Value value) : state_(std::make_shared<TensorState>
   trace.register_state(state_.get());
 }
 
-Tensor Tensor::in_memory(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding, bool zeroed) {
+Tensor Tensor::in_memory(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding, bool zeroed,
+                         bool on_host) {
   auto state = std::make_shared<TensorState>();
   state->context = Context::current();
   state->type = {dtype, constant_shape(shape)};
@@ -49,7 +51,14 @@ Tensor Tensor::in_memory(const std::vector<int64_t>& shape, DType dtype, const S
   check_sharding(sharding, state->type.shape, state->context->mesh(), "a tensor");
   state->sharding = sharding;
   const TensorType local = {dtype, graph::local_shape(state->type.shape, sharding, state->context->mesh())};
-  state->buffer = state->context->device().allocate(constant_bytes(local), zeroed);
+  Device& device = state->context->device();
+  if (on_host) {
+    HostBuffer memory = device.allocate_host(constant_bytes(local), zeroed);
+    state->buffer = {std::move(memory.memory), memory.bytes};
+    state->on_host = true;
+  } else {
+    state->buffer = device.allocate(constant_bytes(local), zeroed);
+  }
   return Tensor(std::move(state));
 }
 
@@ -65,6 +74,40 @@ Tensor Tensor::uninitialized_halves(const std::vector<int64_t>& shape, const Sha
 
 Tensor Tensor::zeroed(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding) {
   return in_memory(shape, dtype, sharding, true);
+}
+
+Tensor Tensor::zeroed_on_host(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding) {
+  return in_memory(shape, dtype, sharding, true, true);
+}
+
+bool Tensor::lies_on_host() const { return state_ != nullptr && state_->on_host; }
+
+void Tensor::move_to_host() {
+  evaluate();
+  CAUSEWAY_CHECK(!state_->halves && state_->trace == nullptr);
+  if (state_->on_host) return;
+  Device& device = state_->context->device();
+  HostBuffer memory = device.allocate_host(state_->buffer.bytes);
+  device.queue_copy_to_host(memory.data(), state_->buffer.data(), memory.bytes, kComputeQueue);
+  device.synchronize();
+  state_->buffer = {std::move(memory.memory), memory.bytes};
+  state_->on_host = true;
+}
+
+// What was queued before may still write to the host's memory.
+void Tensor::copy_from_memory(void* to, size_t offset, size_t bytes) const {
+  Device& device = state_->context->device();
+  const std::byte* const from = state_->buffer.data() + offset;
+  if (!state_->on_host) return device.copy_to_host(to, from, bytes);
+  device.synchronize();
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
+void Tensor::copy_to_memory(const void* from, size_t bytes) {
+  Device& device = state_->context->device();
+  if (!state_->on_host) return device.copy_to_device(state_->buffer.data(), from, bytes);
+  device.synchronize();
+  if (bytes != 0) std::memcpy(state_->buffer.data(), from, bytes);
 }
 
 Tensor Tensor::from_bytes(std::span<const std::byte> bytes, const std::vector<int64_t>& shape, DType dtype) {
@@ -146,17 +189,16 @@ void Tensor::read_bytes(std::span<std::byte> bytes) const {
 }
 
 void Tensor::read_bytes_from(size_t offset, std::span<std::byte> bytes) const {
-  const DeviceBuffer& memory = buffer();
+  evaluate();
   const auto all = static_cast<size_t>(local_bytes());
   if (offset + bytes.size() > all)
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("{} bytes from {} on to read {}", bytes.size(), offset, described(*state_)));
-  Device& device = state_->context->device();
-  if (!state_->halves) return device.copy_to_host(bytes.data(), memory.data() + offset, bytes.size());
+  if (!state_->halves) return copy_from_memory(bytes.data(), offset, bytes.size());
   std::vector<std::byte> halves(bytes.size());
   const size_t half = bytes.size() / 2;
-  device.copy_to_host(halves.data(), memory.data() + offset / 2, half);
-  device.copy_to_host(halves.data() + half, memory.data() + all / 2 + offset / 2, half);
+  copy_from_memory(halves.data(), offset / 2, half);
+  copy_from_memory(halves.data() + half, all / 2 + offset / 2, half);
   join_halves(halves, 0, bytes);
 }
 
@@ -166,15 +208,14 @@ void Tensor::write_bytes(std::span<const std::byte> bytes) {
   // What was recorded with the old values is computed from them.
   if (state_ != nullptr)
     if (Trace& trace = Trace::of(state_->context); trace.is_eager() && trace.has_captured(state_.get())) trace.flush();
-  const DeviceBuffer& memory = buffer();
+  evaluate();
   if (static_cast<int64_t>(bytes.size()) != local_bytes())
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{} bytes for {}", bytes.size(), described(*state_)));
   if (state_->halves) {
     const std::vector<std::byte> halves = split_halves(bytes);
-    state_->context->device().copy_to_device(memory.data(), halves.data(), halves.size());
-    return;
+    return copy_to_memory(halves.data(), halves.size());
   }
-  state_->context->device().copy_to_device(memory.data(), bytes.data(), bytes.size());
+  copy_to_memory(bytes.data(), bytes.size());
 }
 
 std::vector<double> Tensor::values() const {

@@ -43,8 +43,8 @@ class Tensor {
                             DType dtype = DType::kF32);
   // Packed elements of `dtype`, row-major.
   static Tensor from_bytes(std::span<const std::byte> bytes, const std::vector<int64_t>& shape, DType dtype);
-  // Memory with undefined contents, to be filled by write_bytes() or fill_normal(). With a sharding, of the rank's part of that shape;
-  // throws Error(kInvalidArgument) where it does not fit the context's mesh (check_sharding()).
+  // Memory with undefined contents, to be filled by write_bytes() or fill_normal(). With a sharding, of the rank's part
+  // of that shape; throws Error(kInvalidArgument) where it does not fit the context's mesh (check_sharding()).
   static Tensor uninitialized(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding = {});
   // The same in f32 with the upper halves of all elements before the lower ones, so that GEMMs in bf16 read them
   // as they lie (passes/split_weights.h); as uninitialized() where a rank has no multiple of 32 elements, as its lower
@@ -53,6 +53,13 @@ class Tensor {
   bool lies_in_halves() const;
   // Memory of zeros, without a kernel.
   static Tensor zeroed(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding = {});
+  // The same in the host's memory, from where programs that compute with it bring it a piece at a time, and where they
+  // take what is assigned to it (program/host_offload.h).
+  static Tensor zeroed_on_host(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding = {});
+  bool lies_on_host() const;
+  // Takes a tensor that holds values from the device's memory to the host's. Steps that were traced with it before must
+  // not run any more.
+  void move_to_host();
 
   bool defined() const { return state_ != nullptr; }
   const TensorType& type() const;
@@ -87,7 +94,7 @@ class Tensor {
   void assign(const Tensor& value);
 
   const std::shared_ptr<Context>& context() const;
-  // The device memory of a tensor that holds values.
+  // The memory of a tensor that holds values: the device's, or the host's where it lies there.
   const DeviceBuffer& buffer() const;
   bool holds_values() const;
 
@@ -97,7 +104,10 @@ class Tensor {
 
  private:
   explicit Tensor(std::shared_ptr<TensorState> state) : state_(std::move(state)) {}
-  static Tensor in_memory(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding, bool zeroed);
+  static Tensor in_memory(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding, bool zeroed,
+                          bool on_host = false);
+  void copy_from_memory(void* to, size_t offset, size_t bytes) const;
+  void copy_to_memory(const void* from, size_t bytes);
 
   std::shared_ptr<TensorState> state_;
 };

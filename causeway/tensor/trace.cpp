@@ -114,7 +114,8 @@ Value Trace::use(const Tensor& tensor) {
   if (state->trace == nullptr) require_values(*state);
   if (eager_) require_whole(*state, "an eager operation on");
   Sharding sharding = captures_ == Captures::kAnything ? Sharding() : state->sharding;
-  const Value input = graph.add_input(fmt::format("captured{}", captured_.size()), state->type, std::move(sharding));
+  const Value input =
+      graph.add_input(fmt::format("captured{}", captured_.size()), state->type, std::move(sharding), state->on_host);
   captured_.push_back({tensor, input});
   value_of_[state.get()] = input;
   return input;

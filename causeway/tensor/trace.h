@@ -19,7 +19,8 @@ struct TensorState {
   Sharding sharding;       // of what is in memory
   Trace* trace = nullptr;  // while it stands for a value that is not in memory
   Value value;
-  DeviceBuffer buffer;
+  DeviceBuffer buffer;  // where on_host, memory of Device::allocate_host()
+  bool on_host = false;
   bool halves = false;  // f32 that lies as split_weights() has it
   ~TensorState();
 };

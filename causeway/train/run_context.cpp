@@ -55,6 +55,7 @@ std::shared_ptr<Context> open_run_context(const Recipe& recipe, StartTimes& star
   options.mesh = make_mesh(recipe.mesh);
   if (options.mesh.empty()) {
     std::shared_ptr<Context> context = Context::open(recipe.device, {}, recipe.device_architecture);
+    context->device().limit_memory(recipe.device_memory_limit);
     start.end_of("device");
     return context;
   }
@@ -62,6 +63,7 @@ std::shared_ptr<Context> open_run_context(const Recipe& recipe, StartTimes& star
   std::shared_ptr<Device> device = open_device(
       device_of_local_rank(recipe.device, launch ? launch->local_rank : std::nullopt, recipe.device_architecture), {},
       recipe.device_architecture);
+  device->limit_memory(recipe.device_memory_limit);
   start.end_of("device");
   std::unique_ptr<Communicator> processes = open_mpi(device);
   start.end_of("processes");

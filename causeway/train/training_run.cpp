@@ -106,6 +106,26 @@ void require_batches_of_epochs(const Recipe& recipe, const Recipe& checkpoint) {
               "train.batch_size", "Say with train.steps after which step the run ends.");
 }
 
+// "cuda:0 has 139 GiB", or what device_memory_limit says.
+std::string has_memory_text(const Device& device) {
+  const std::string has = format_bytes(device.memory_limit());
+  return device.told_limit() > 0 && device.memory_limit() == device.told_limit()
+             ? fmt::format("device_memory_limit lets it take {} of {}", has, device.name())
+             : fmt::format("{} has {}", device.name(), has);
+}
+
+std::string ways_to_save(const TrainingStep& step, const Recipe& recipe) {
+  const MemoryChoice choice = step.memory_choice();
+  std::string ways = "Lower train.micro_batch_size or data.sequence_length";
+  std::vector<std::string> keys;
+  if (choice.recompute != Recomputation{RecomputePolicy::kBlock}) keys.emplace_back("train.recompute");
+  const bool may_move = step.context().device().target().has_own_memory() && recipe.mesh.pp == 1;
+  if (may_move && !choice.offloads_optimizer) keys.emplace_back("offload.optimizer");
+  if (may_move && !choice.offloads_activations) keys.emplace_back("offload.activations");
+  if (keys.empty()) return ways + ".";
+  return fmt::format("{}, or set {} to auto.", ways, fmt::join(keys, ", "));
+}
+
 // Compiles the step.
 void require_memory_for_step(TrainingStep& step, const Recipe& recipe) {
   const StepCost cost = step.cost();
@@ -115,16 +135,13 @@ void require_memory_for_step(TrainingStep& step, const Recipe& recipe) {
   for (const ProgramMemory::Item& item : step.main_step().prepare(step.main_arguments()).memory().largest)
     largest += fmt::format("\n  {:>10}  {}", format_bytes(item.bytes), item.name);
   throw Error(ErrorKind::kResource,
-              fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
+              fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {}; "
                           "the largest activations are{}",
                           format_bytes(cost.total_bytes()), format_bytes(cost.parameter_bytes),
                           format_bytes(cost.optimizer_bytes),
-                          format_bytes(cost.total_bytes() - cost.parameter_bytes - cost.optimizer_bytes), device.name(),
-                          format_bytes(device.memory_limit()), largest),
-              recipe.name,
-              step.recomputation() == Recomputation{RecomputePolicy::kBlock}
-                  ? "Lower train.micro_batch_size or data.sequence_length."
-                  : "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to auto.");
+                          format_bytes(cost.total_bytes() - cost.parameter_bytes - cost.optimizer_bytes),
+                          has_memory_text(device), largest),
+              recipe.name, ways_to_save(step, recipe));
 }
 
 }  // namespace

@@ -158,6 +158,35 @@ TEST_P(DeviceQueues, CopiesToTheHostAreOrderedByEvents) {
   }
 }
 
+// State that lies on the host: it comes by one queue and goes by another.
+TEST_P(DeviceQueues, CopiesFromTheHostAndBackAreOrderedByEvents) {
+  const HostBuffer host = device_->allocate_host(bytes());
+  auto* const words = reinterpret_cast<uint32_t*>(host.data());
+  const auto begun = device_->make_event(), there = device_->make_event(), used = device_->make_event(),
+             back = device_->make_event();
+  for (uint32_t value = 1; value < 4; ++value) {
+    std::fill(words, words + words_, value);
+    write(d_, 100 + value);
+    device_->signal(*begun, kComputeQueue);
+    device_->wait(*begun, kLoadQueue);
+    device_->queue_copy_to_device(a_.data(), host.data(), bytes(), kLoadQueue);
+    device_->signal(*there, kLoadQueue);
+    device_->wait(*there, kComputeQueue);
+    copy(b_, a_, kComputeQueue);
+    copy(a_, d_, kComputeQueue);
+    device_->signal(*used, kComputeQueue);
+    device_->wait(*used, kStoreQueue);
+    device_->queue_copy_to_host(host.data(), a_.data(), bytes(), kStoreQueue);
+    device_->signal(*back, kStoreQueue);
+    device_->wait(*back, kComputeQueue);
+    device_->synchronize();
+    EXPECT_EQ(read(b_), value);
+    EXPECT_EQ(std::count(words, words + words_, 100 + value), static_cast<std::ptrdiff_t>(words_));
+  }
+  const HostBuffer zeros = device_->allocate_host(bytes(), true);
+  EXPECT_EQ(std::count(zeros.data(), zeros.data() + zeros.bytes, std::byte{0}), static_cast<std::ptrdiff_t>(bytes()));
+}
+
 TEST_P(DeviceQueues, AnEventThatNobodySignalledIsWaitedForByNobody) {
   const auto event = device_->make_event();
   EXPECT_THROW(device_->wait(*event, kCopyQueue), InternalError);

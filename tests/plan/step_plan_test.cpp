@@ -173,6 +173,58 @@ TEST(StepPlan, AutoComputesAsMuchAgainAsTheMachineAsksFor) {
   EXPECT_EQ(chosen(block), std::pair(std::optional(RecomputePolicy::kBlock), int64_t{0}));
 }
 
+// What lies on the host is not on the device, and what goes there and comes back takes the link's time.
+TEST(StepPlan, StateAndActivationsOnTheHostAreCountedThere) {
+  const StepPlan here = plan_step(recipe(8, {"train.recompute=block"}), h200(), true);
+  const StepPlan state = plan_step(recipe(8, {"train.recompute=block", "offload.optimizer=true"}), h200(), true);
+  EXPECT_EQ(here.memory.host_optimizer, 0);
+  EXPECT_EQ(here.host_bytes, 0);
+  EXPECT_EQ(state.memory.optimizer, 0);
+  EXPECT_EQ(state.memory.host_optimizer, here.memory.optimizer);
+  EXPECT_EQ(state.memory.weights, here.memory.weights);
+  EXPECT_LT(state.memory.total(), here.memory.total());
+  EXPECT_DOUBLE_EQ(state.host_bytes, 2.0 * static_cast<double>(here.memory.optimizer));
+  EXPECT_GE(state.time.host_seconds, state.host_bytes / h200().host_bytes_per_second);
+  EXPECT_GT(state.time.seconds, here.time.seconds);
+  const StepPlan both = plan_step(
+      recipe(8, {"train.recompute=block", "offload.optimizer=true", "offload.activations=true"}), h200(), true);
+  EXPECT_GT(both.memory.host_activations, 0);
+  EXPECT_LT(both.memory.total(), state.memory.total());
+  EXPECT_GT(both.host_bytes, state.host_bytes);
+  EXPECT_EQ(both.flops.total(), here.flops.total());
+}
+
+// A rank's share of the state, and two programs where gradients are summed up.
+TEST(StepPlan, EachRankKeepsItsShareOnTheHost) {
+  const StepPlan whole = plan_step(recipe(4, {"offload.optimizer=true"}), h200(), true);
+  const StepPlan half =
+      plan_step(recipe(4, {"offload.optimizer=true", "mesh.fsdp=2", "train.micro_batch_size=4"}), h200(), true);
+  EXPECT_EQ(half.memory.host_optimizer, whole.memory.host_optimizer / 2);
+  EXPECT_EQ(half.memory.optimizer, 0);
+  EXPECT_DOUBLE_EQ(half.host_bytes, whole.host_bytes / 2);
+}
+
+TEST(StepPlan, ALimitOfTheRunsIsTheDevices) {
+  const StepPlan free = plan_step(recipe(8), h200(), true);
+  EXPECT_TRUE(free.fits(h200()));
+  const int64_t limit = free.memory.total() - 1;
+  const auto limited = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> overrides = {fmt::format("device_memory_limit={}", limit)};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return plan_step(recipe(8, overrides), h200(), true);
+  };
+  EXPECT_FALSE(limited({"train.recompute=none"}).fits(h200()));
+  const StepPlan again = limited({});
+  EXPECT_TRUE(again.fits(h200()));
+  EXPECT_NE(again.recipe.train.recompute, std::optional(RecomputePolicy::kNone));
+  const StepPlan moved = limited({"train.recompute=none", "offload.optimizer=auto"});
+  EXPECT_TRUE(moved.fits(h200()));
+  EXPECT_EQ(moved.recipe.offload.optimizer, train::Offload::kTrue);
+  EXPECT_EQ(
+      plan_step(recipe(8, {"offload.optimizer=auto", "offload.activations=auto"}), h200(), true).memory.host_optimizer,
+      0);
+}
+
 std::map<std::string, double> bytes_by_collective(const StepPlan& plan) {
   std::map<std::string, double> bytes;
   for (const CollectiveTotal& one : plan.collectives) {

@@ -1,6 +1,7 @@
 // Runs a graph on a device from host tensors, for comparison with the reference interpreter.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -30,7 +31,10 @@ class ProgramRunner {
     const Graph& graph = program.graph();
     std::vector<DeviceBuffer> buffers;
     std::vector<void*> input_pointers, output_pointers;
-    for (const HostTensor& input : inputs) input_pointers.push_back(upload(buffers, to_bytes(input)));
+    std::vector<HostBuffer> on_host;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      input_pointers.push_back(is_on_host(graph, i) ? put_on_host(on_host, to_bytes(inputs[i]))
+                                                    : upload(buffers, to_bytes(inputs[i])));
     // Poison, so that an element nobody writes shows.
     for (const Value output : graph.outputs)
       output_pointers.push_back(
@@ -42,7 +46,8 @@ class ProgramRunner {
     for (const Assignment& assignment : graph.assignments)
       for (size_t i = 0; i < graph.inputs().size(); ++i)
         if (graph.inputs()[i] == assignment.target)
-          results.push_back(read(graph.type(assignment.target), input_pointers[i], bindings));
+          results.push_back(is_on_host(graph, i) ? read_host(graph.type(assignment.target), input_pointers[i], bindings)
+                                                 : read(graph.type(assignment.target), input_pointers[i], bindings));
     return results;
   }
 
@@ -58,6 +63,18 @@ class ProgramRunner {
     buffers.push_back(device_->allocate(bytes.size()));
     if (!bytes.empty()) device_->copy_to_device(buffers.back().data(), bytes.data(), bytes.size());
     return buffers.back().data();
+  }
+  static bool is_on_host(const Graph& graph, size_t input) {
+    return graph.node(graph.inputs()[input]).attributes.on_host;
+  }
+  void* put_on_host(std::vector<HostBuffer>& buffers, const std::vector<std::byte>& bytes) {
+    buffers.push_back(device_->allocate_host(bytes.size()));
+    std::copy(bytes.begin(), bytes.end(), buffers.back().data());
+    return buffers.back().data();
+  }
+  HostTensor read_host(const TensorType& type, const void* data, const SymbolBindings& bindings) {
+    device_->synchronize();
+    return from_bytes(type.dtype, evaluate(type.shape, bindings), static_cast<const std::byte*>(data));
   }
   HostTensor read(const TensorType& type, const void* data, const SymbolBindings& bindings) {
     std::vector<std::byte> bytes(byte_count(type, bindings));

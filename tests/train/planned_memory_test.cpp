@@ -51,7 +51,9 @@ TEST(PlannedMemory, OfOneRank) {
              {"optimizer.weights=bf16_kahan", "optimizer.average_decay=0.9", "train.micro_batch_size=2"},
              {"data.packing=documents", "train.recompute=block"},
              {"model.layers=2", "train.recompute=block", "train.recompute_layers=1"},
-             {"model.layers=2", "train.recompute=selective", "train.recompute_layers=1"}}) {
+             {"model.layers=2", "train.recompute=selective", "train.recompute_layers=1"},
+             {"offload.optimizer=true", "train.micro_batch_size=2"},
+             {"model.layers=3", "train.recompute=block", "offload.optimizer=true", "offload.activations=true"}}) {
       const Recipe recipe = planned_recipe(overrides);
       const ContextScope scope(Context::open(device));
       expect_as_planned(recipe);

@@ -58,6 +58,7 @@ void CpuDevice::set_thread_count(int thread_count) {
 
 DeviceBuffer CpuDevice::allocate(size_t bytes, bool zeroed) {
   if (bytes == 0) return {};
+  require_below_limit(bytes, bytes_in_use(), told_limit(), name());
   std::byte* data = nullptr;
   size_t mapped = 0;  // bytes mapped from the operating system, 0 when the memory is the heap's
   // Beyond half of the address space, rounding up would wrap.
@@ -113,7 +114,8 @@ void CpuDevice::queue_copy_to_host(void* host, const void* from, size_t bytes, D
 int64_t CpuDevice::memory_limit() const {
   const HostMemory memory = host_memory();
   // Buffers that nobody has touched yet take no memory: they are still counted as available.
-  return memory.total_bytes == 0 ? 0 : memory.available_bytes + std::min(bytes_in_use(), resident_bytes());
+  return at_most_limit(memory.total_bytes == 0 ? 0
+                                               : memory.available_bytes + std::min(bytes_in_use(), resident_bytes()));
 }
 
 std::shared_ptr<DeviceModule> CpuDevice::load(std::string_view image) { return std::make_shared<CpuModule>(image); }

@@ -14,7 +14,6 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 constexpr size_t kGap = 256;
-constexpr int kPoisonByte = 0xff;  // NaN in every floating-point type
 
 }  // namespace
 

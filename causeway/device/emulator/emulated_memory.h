@@ -14,6 +14,8 @@
 
 namespace causeway::device {
 
+inline constexpr int kPoisonByte = 0xff;  // NaN in every floating-point type
+
 // What was allocated at one moment. Immutable.
 class AllocationTable {
  public:

@@ -37,7 +37,16 @@ EmulatorDevice::EmulatorDevice(std::string_view processor, const EmulatorOptions
 
 EmulatorDevice::~EmulatorDevice() = default;
 
-DeviceBuffer EmulatorDevice::allocate(size_t bytes, bool zeroed) { return memory_->allocate(bytes, zeroed, name_); }
+DeviceBuffer EmulatorDevice::allocate(size_t bytes, bool zeroed) {
+  require_below_limit(bytes, bytes_in_use(), told_limit(), name_);
+  return memory_->allocate(bytes, zeroed, name_);
+}
+
+HostBuffer EmulatorDevice::allocate_host(size_t bytes, bool zeroed) {
+  HostBuffer buffer = Device::allocate_host(bytes, zeroed);
+  if (!zeroed && bytes != 0) std::memset(buffer.data(), kPoisonByte, bytes);
+  return buffer;
+}
 
 void EmulatorDevice::copy_to_device(void* to, const void* host, size_t bytes) {
   memory_->require(to, bytes, "copy_to_device()", name_);
@@ -64,6 +73,10 @@ void EmulatorDevice::fill_with_zeros(void* memory, size_t bytes) {
 
 void EmulatorDevice::queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) {
   queues_.add(queue, [this, host, from, bytes] { copy_to_host(host, from, bytes); });
+}
+
+void EmulatorDevice::queue_copy_to_device(void* to, const void* host, size_t bytes, DeviceQueue queue) {
+  queues_.add(queue, [this, to, host, bytes] { copy_to_device(to, host, bytes); });
 }
 
 void EmulatorDevice::run_on_host(std::function<void()> work, DeviceQueue queue) { queues_.add(queue, std::move(work)); }

@@ -49,7 +49,10 @@ class EmulatorDevice : public Device {
   void copy_to_host(void* host, const void* from, size_t bytes) override;
   void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
-  // In another queue than the compute queue it is put off, as a launch is.
+  // Memory that is not zeroed holds 0xff.
+  HostBuffer allocate_host(size_t bytes, bool zeroed = false) override;
+  // In another queue than the compute queue these are put off, as a launch is.
+  void queue_copy_to_device(void* to, const void* host, size_t bytes, DeviceQueue queue) override;
   void queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) override;
   bool shares_host_memory() const override { return true; }
   void run_on_host(std::function<void()> work, DeviceQueue queue = kComputeQueue) override;

@@ -27,6 +27,13 @@ DeviceBuffer OfflineDevice::allocate(size_t bytes, bool zeroed) {
   return {std::shared_ptr<std::byte>(address, release), bytes};
 }
 
+HostBuffer OfflineDevice::allocate_host(size_t bytes, bool) {
+  if (bytes == 0) return {};
+  auto* address = reinterpret_cast<std::byte*>(next_address_);
+  next_address_ += (bytes + 255) / 256 * 256;
+  return {std::shared_ptr<std::byte>(address, [](std::byte*) {}), bytes};
+}
+
 std::shared_ptr<DeviceModule> OfflineDevice::load(std::string_view image) { return std::make_shared<OfflineModule>(); }
 
 void OfflineDevice::refuse() const {

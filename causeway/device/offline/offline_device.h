@@ -21,9 +21,13 @@ class OfflineDevice : public Device {
 
   // Addresses that nothing may read or write; bytes are only counted.
   DeviceBuffer allocate(size_t bytes, bool zeroed = false) override;
+  // Likewise, and not among bytes_in_use().
+  HostBuffer allocate_host(size_t bytes, bool zeroed = false) override;
   void copy_to_device(void* to, const void* host, size_t bytes) override {}
   // Reading, like launching, throws Error(kUnsupported).
   void copy_to_host(void* host, const void* from, size_t bytes) override { refuse(); }
+  // Nothing is there, and nothing gets there.
+  void queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) override {}
   void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override {
     refuse();
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "causeway/base/error.h"
 #include "causeway/program/held_memory.h"
@@ -17,8 +18,13 @@ constexpr size_t kPieceBytes = size_t{8} << 20;
 
 }  // namespace
 
-StateSnapshot::StateSnapshot(std::shared_ptr<Context> context, std::vector<Tensor> tensors)
-    : context_(std::move(context)), tensors_(std::move(tensors)) {
+StateSnapshot::StateSnapshot(std::shared_ptr<Context> context, const std::vector<Tensor>& tensors)
+    : context_(std::move(context)) {
+  for (const bool on_host : {false, true}) {
+    for (const Tensor& tensor : tensors)
+      if (tensor.lies_on_host() == on_host) tensors_.push_back(tensor);
+    if (!on_host) on_device_ = tensors_.size();
+  }
   for (const Tensor& tensor : tensors_) {
     const auto bytes = static_cast<size_t>(tensor.local_bytes());
     if (blocks_.empty() || (blocks_.back().bytes > 0 && blocks_.back().bytes + bytes > kBlockBytes))
@@ -81,7 +87,8 @@ void StateSnapshot::allocate_blocks(const std::stop_token& stop) {
 // Those that come last are what a step would wait for longest.
 void StateSnapshot::take_spare(int64_t bytes) {
   spare_.assign(blocks_.size(), {});
-  for (size_t block = blocks_.size(); block > 0; --block) {
+  const size_t used = on_device_ == 0 ? 0 : places_[on_device_ - 1].block + 1;
+  for (size_t block = used; block > 0; --block) {
     const size_t needed = blocks_[block - 1].bytes;
     bytes -= static_cast<int64_t>(needed);
     if (bytes < 0) return;
@@ -94,16 +101,28 @@ void StateSnapshot::take_spare(int64_t bytes) {
   }
 }
 
-bool StateSnapshot::passes_through_spare() const { return !spare_.empty() && spare_.back().data() != nullptr; }
+bool StateSnapshot::passes_through_spare() const {
+  return std::ranges::any_of(spare_, [](const DeviceBuffer& one) { return one.data() != nullptr; });
+}
+
+// At once, since the next step writes over it.
+void StateSnapshot::copy_from_host() {
+  if (on_device_ == tensors_.size()) return;
+  context_->device().synchronize();
+  for (size_t i = on_device_; i < tensors_.size(); ++i)
+    std::memcpy(blocks_[places_[i].block].memory.data() + places_[i].offset, tensors_[i].buffer().data(),
+                places_[i].bytes);
+}
 
 void StateSnapshot::begin(int64_t spare_bytes) {
   CAUSEWAY_CHECK(!copying_);
   Device& device = context_->device();
+  copy_from_host();
   take_spare(spare_bytes);
   copying_ = true;
   if (passes_through_spare()) {
     const std::shared_ptr<DeviceMoment> from = device.mark();
-    for (size_t i = 0; i < tensors_.size(); ++i)
+    for (size_t i = 0; i < on_device_; ++i)
       if (std::byte* const spare = spare_[places_[i].block].data(); spare != nullptr)
         device.copy_on_device(spare + places_[i].offset, tensors_[i].buffer().data(), places_[i].bytes, kComputeQueue);
     context_->held_memory().note_wait(from, device.mark());
@@ -112,7 +131,7 @@ void StateSnapshot::begin(int64_t spare_bytes) {
   device.signal(*now, kComputeQueue);
   device.wait(*now, kSaveQueue);
   std::shared_ptr<DeviceEvent> copied;
-  for (size_t i = 0; i < tensors_.size(); ++i) {
+  for (size_t i = 0; i < on_device_; ++i) {
     const Place& place = places_[i];
     const std::byte* const spare = spare_[place.block].data();
     const std::byte* const own = tensors_[i].buffer().data();
@@ -123,7 +142,7 @@ void StateSnapshot::begin(int64_t spare_bytes) {
     if (spare != nullptr) continue;
     if (copied == nullptr) copied = device.make_event();
     context_->held_memory().hold(own, copied);
-    if (i + 1 < tensors_.size() && places_[i + 1].block == place.block) continue;
+    if (i + 1 < on_device_ && places_[i + 1].block == place.block) continue;
     device.signal(*copied, kSaveQueue);
     copied = nullptr;
   }

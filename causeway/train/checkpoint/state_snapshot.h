@@ -3,7 +3,7 @@
 // A GPU copies by itself, in a queue beside its kernels. As the way to the host may take longer than a step, what there
 // is room for is copied on the GPU before the next step, and goes on from there beside later steps. The rest is copied
 // while the next step computes, which waits only where it is about to write over what is being copied (HeldMemory). A
-// device whose memory is the host's copies at once.
+// device whose memory is the host's copies at once, and so does what lies in the host's memory (offload.optimizer).
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +24,7 @@ namespace causeway::train {
 class StateSnapshot {
  public:
   // Of what this rank holds of the tensors, which are of the context.
-  StateSnapshot(std::shared_ptr<Context> context, std::vector<Tensor> tensors);
+  StateSnapshot(std::shared_ptr<Context> context, const std::vector<Tensor>& tensors);
   // Waits for a copy that has begun, whose values are lost.
   ~StateSnapshot();
   StateSnapshot(const StateSnapshot&) = delete;
@@ -69,9 +69,11 @@ class StateSnapshot {
   void allocate_blocks(const std::stop_token& stop);
   void take_spare(int64_t bytes);
   bool passes_through_spare() const;
+  void copy_from_host();
 
   std::shared_ptr<Context> context_;
-  std::vector<Tensor> tensors_;
+  std::vector<Tensor> tensors_;              // those on the device first
+  size_t on_device_ = 0;                     // how many there are
   std::vector<Place> places_;                // by tensor
   std::map<const void*, size_t> by_memory_;  // the tensors
   std::vector<Block> blocks_;

@@ -62,8 +62,23 @@ std::string memory_text(const TrainingStep& step, const StepCost& cost) {
       fmt::format("memory: {} weights, {} optimizer, {} activations and workspace; {} in all",
                   format_bytes(cost.parameter_bytes), format_bytes(cost.optimizer_bytes),
                   format_bytes(cost.arena_bytes + cost.scratch_bytes + cost.batch_bytes), format_bytes(in_all));
-  if (!apart) return text + " with the program itself";
-  return text + fmt::format(" on the device, {} in its driver's units", format_bytes(cost.reserved_bytes));
+  text += apart ? fmt::format(" on the device, {} in its driver's units", format_bytes(cost.reserved_bytes))
+                : " with the program itself";
+  if (device.told_limit() > 0) text += fmt::format("; device_memory_limit is {}", exact_bytes(device.told_limit()));
+  return text;
+}
+
+void announce_offload(const RunParts& run, const StepCost& cost) {
+  const Recipe& recipe = run.recipe;
+  if (!recipe.offload.is_used()) return;
+  const Device& device = run.step.context().device();
+  if (!device.target().has_own_memory())
+    return notice("offload: nothing is moved, as the memory of {} is the host's\n", device.name());
+  const std::string what = offload_text(run.step.memory_choice());
+  const bool is_auto = recipe.offload.optimizer == Offload::kAuto || recipe.offload.activations == Offload::kAuto;
+  notice("offload: {}{}{}\n", what.empty() ? "nothing is moved" : what,
+         what.empty() ? "" : fmt::format(", {} of it", format_bytes(cost.host_bytes())),
+         is_auto ? "; chosen by auto" : "");
 }
 
 std::string axes_text(const Mesh& mesh) {
@@ -103,6 +118,7 @@ void announce_model(const RunParts& run, const FlopsUtilization& utilization) {
   if (const Mesh& mesh = run.step.context().mesh(); !mesh.empty())
     notice("mesh: {} ranks ({}); memory is that of one\n", mesh.ranks(), axes_text(mesh));
   notice("{}\n", memory_text(run.step, cost));
+  announce_offload(run, cost);
   if (!run.recipe.train.recompute && run.step.recomputation() != Recomputation{})
     notice("recomputation: {}, chosen by auto\n", recomputation_text(run.step.recomputation(), run.recipe));
   const double tokens_per_step = static_cast<double>(run.recipe.train.batch_size * run.recipe.data.sequence_length);

@@ -28,6 +28,8 @@ std::string thread_name(int thread) {
          : thread == thread_of(kComputeQueue)       ? "compute"
          : thread == thread_of(kCopyQueue)          ? "copies"
          : thread == thread_of(kCommunicationQueue) ? "communication"
+         : thread == thread_of(kLoadQueue)          ? "from the host"
+         : thread == thread_of(kStoreQueue)         ? "to the host"
                                                     : fmt::format("queue {}", thread - 1);
 }
 

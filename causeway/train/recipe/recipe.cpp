@@ -118,6 +118,8 @@ std::vector<Field> fields(Recipe& r) {
       field("device", r.device, "auto, cpu, cpu:LEVEL, cuda, cuda:N, hip, hip:N or emulator:ARCHITECTURE"),
       field("device_architecture", r.device_architecture,
             "what kernels are compiled for, where not for the best that the device has: sm_80 on newer NVIDIA GPUs"),
+      bytes_field("device_memory_limit", r.device_memory_limit,
+                  "bytes that the run takes of a device's memory at most, as in 16GiB; 0: as many as there are"),
       field("model.from", r.model_from,
             "a Hugging Face directory: its config.json says what the model is, its weights are the first ones; empty: "
             "random weights"),
@@ -209,6 +211,11 @@ std::vector<Field> fields(Recipe& r) {
       field("mesh.cp", r.mesh.cp, "ranks that share each sequence, weights and the optimizer's state"),
       field("mesh.tp", r.mesh.tp, "ranks that share heads, the feed-forward layer and the vocabulary"),
       field("mesh.pp", r.mesh.pp, "ranks that share the layers: stages of a pipeline"),
+  };
+  all.insert(all.end(), rest.begin(), rest.end());
+  rest = offload_fields(r.offload);
+  all.insert(all.end(), rest.begin(), rest.end());
+  rest = {
       field("evaluation.interval", r.evaluation.interval, "steps between evaluations; 0: only at the end"),
       field("evaluation.sequences", r.evaluation.sequences, "held-out sequences of one evaluation, at most"),
       field("sampling.interval", r.sampling.interval, "steps between samples; 0: never during training"),
@@ -401,6 +408,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   check_mesh(r);
   check_pipeline(r);
   check_preference(r);
+  check_offload(r);
   require(r.train.recompute_layers >= 0 && r.train.recompute_layers <= r.model.layers, "train.recompute_layers",
           fmt::format("must be from 0 to the model's layers, {}", r.model.layers));
   require(r.train.recompute_layers == 0 || r.train.recompute.value_or(RecomputePolicy::kNone) != RecomputePolicy::kNone,

@@ -20,6 +20,7 @@
 #include "causeway/passes/pipeline_options.h"
 #include "causeway/train/recipe/choices.h"
 #include "causeway/train/recipe/data_sources.h"
+#include "causeway/train/recipe/offload_config.h"
 #include "causeway/train/recipe/preference_config.h"
 #include "causeway/train/recipe/schedule.h"
 
@@ -98,6 +99,8 @@ struct Recipe {
     std::vector<std::pair<MeshAxisId, int64_t>> axes() const;
   } mesh;
 
+  OffloadConfig offload;
+
   struct Evaluation {
     int64_t interval = 0;    // steps; 0: only at the end
     int64_t sequences = 64;  // of the held-out data, at most
@@ -130,6 +133,7 @@ struct Recipe {
   std::string run_directory;  // "": runs/NAME
   std::string device = "auto";
   std::string device_architecture;  // empty: the best that the device has
+  int64_t device_memory_limit = 0;  // bytes that a rank takes of its device at most; 0: as many as there are
 
   int64_t micro_batches() const { return train.batch_size / train.micro_batch_size; }
 };

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 
 namespace causeway::train {
@@ -40,6 +41,15 @@ Field field(std::string key, int64_t& value, std::string meaning) {
             return parsed.has_value();
           },
           [&value] { return fmt::format("{}", value); }};
+}
+
+Field bytes_field(std::string key, int64_t& value, std::string meaning) {
+  return {std::move(key), std::move(meaning), "a number of bytes",
+          [&value](const std::string& text) {
+            value = text == "0" ? 0 : parse_byte_size(text, {});
+            return true;
+          },
+          [&value] { return value == 0 ? "0" : exact_bytes(value); }};
 }
 
 Field field(std::string key, double& value, std::string meaning) {

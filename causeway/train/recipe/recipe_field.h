@@ -28,6 +28,8 @@ Field field(std::string key, int64_t& value, std::string meaning);
 Field field(std::string key, double& value, std::string meaning);
 Field field(std::string key, bool& value, std::string meaning);
 Field field(std::string key, std::string& value, std::string meaning);
+// Of bytes, with a unit ("16GiB", base/byte_size.h), or 0.
+Field bytes_field(std::string key, int64_t& value, std::string meaning);
 
 // Of one of several names. `set` says whether the text is one; `what` they are names of, for hints.
 Field choice(std::string key, std::string meaning, std::vector<std::string> choices, NameOf what,

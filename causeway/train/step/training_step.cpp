@@ -37,9 +37,31 @@ std::span<const std::byte> bytes_of(std::span<const T> values) {
   return std::as_bytes(values);
 }
 
-Tensor zeros_in_memory(const Shape& shape, const Sharding& sharding = {}, DType dtype = DType::kF32) {
-  return Tensor::zeroed(evaluate(shape, {}), dtype, sharding);
+Tensor zeros_in_memory(const Shape& shape, const Sharding& sharding = {}, DType dtype = DType::kF32,
+                       bool on_host = false) {
+  const std::vector<int64_t> sizes = evaluate(shape, {});
+  return on_host ? Tensor::zeroed_on_host(sizes, dtype, sharding) : Tensor::zeroed(sizes, dtype, sharding);
 }
+
+// While it lives, tensors are traced as if they lay on the host, or on the device.
+class TracedOnHost {
+ public:
+  TracedOnHost(std::span<const TrainingStep::StateTensor> tensors, bool on_host) {
+    for (const TrainingStep::StateTensor& one : tensors) {
+      const std::shared_ptr<TensorState>& state = one.tensor.state();
+      was_.emplace_back(state, state->on_host);
+      state->on_host = on_host;
+    }
+  }
+  TracedOnHost(const TracedOnHost&) = delete;
+  TracedOnHost& operator=(const TracedOnHost&) = delete;
+  ~TracedOnHost() {
+    for (const auto& [state, on_host] : was_) state->on_host = on_host;
+  }
+
+ private:
+  std::vector<std::pair<std::shared_ptr<TensorState>, bool>> was_;
+};
 
 // The number in the name of a layer's parameter.
 std::optional<int64_t> layer_of(std::string_view parameter) {
@@ -151,16 +173,23 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   const NewWeights weights = new_weights(recipe);
   const int64_t others = static_cast<int64_t>(size_bytes(weights.trained_type)) +
                          (recipe.micro_batches() > 1 ? static_cast<int64_t>(sizeof(float)) : 0);
+  const bool keeps_state = !device.target().has_own_memory() || recipe.offload.optimizer == Offload::kFalse;
   const int64_t bytes =
       recipe.adapter.is_used() || std::ranges::any_of(recipe.optimizer.groups, &ParameterGroup::frozen)
           ? std::min(elements * static_cast<int64_t>(size_bytes(weights.trained_type)),
                      least_bytes_of_base(recipe.adapter, elements, weights.frozen_type))
-          : elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer);
+          : elements * others +
+                (keeps_state ? find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer) : 0);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
-  throw Error(ErrorKind::kResource,
-              fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
-                          format_bytes(device.memory_limit())),
-              "model", "Train a smaller model, or on a device with more memory.");
+  throw Error(
+      ErrorKind::kResource,
+      fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
+                  format_bytes(device.memory_limit())),
+      "model",
+      keeps_state && device.target().has_own_memory() && recipe.mesh.pp == 1
+          ? "Keep the optimizer's state in the host's memory (offload.optimizer=true), train a smaller model, or "
+            "on a device with more memory."
+          : "Train a smaller model, or on a device with more memory.");
 }
 
 TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
@@ -171,6 +200,7 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
       context_(model.parameters().front().tensor.context()) {
   const ContextScope scope(context_);
   order_ = batch_order(recipe);
+  const bool on_host = begins_on_host();
   for (const Parameter& parameter : model.parameters()) {
     weights_.push_back(parameter.tensor);
     if (!parameter.is_trained) continue;
@@ -185,7 +215,7 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
         throw Error(ErrorKind::kInvalidArgument, "does not go with an optimizer that keeps bytes, over a mesh",
                     "train.mesh_independent", "Set optimizer.moments=bf16 or f32.");
       state_.push_back({kept.name + "." + parameter.name,
-                        zeros_in_memory(kept.shape(parameter), kept.sharding(parameter), kept.dtype),
+                        zeros_in_memory(kept.shape(parameter), kept.sharding(parameter), kept.dtype, on_host),
                         weights_.size() - 1, parameter.is_copy});
     }
     if (accumulates())
@@ -201,6 +231,36 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     frozen_ = zeros_in_memory({});
 
   options_.program.pipeline = pipeline_options(recipe);
+  options_.program.offloads_activations = memory_choice_of(recipe, context_->device().target()).offloads_activations;
+  make_programs();
+}
+
+// With auto, where the device could not even hold it beside the weights: later it can only go there.
+bool TrainingStep::begins_on_host() const {
+  const Device& device = context_->device();
+  if (!device.target().has_own_memory() || recipe_.offload.optimizer == Offload::kFalse) return false;
+  if (recipe_.offload.optimizer == Offload::kTrue) return true;
+  int64_t bytes = 0;
+  for (const Parameter& parameter : model_.parameters()) {
+    bytes += parameter.tensor.local_bytes();
+    if (!parameter.is_trained) continue;
+    bytes += optimizer_.state_bytes(parameter, recipe_.optimizer);
+    if (accumulates()) bytes += parameter.tensor.local_bytes();
+  }
+  const int64_t limit = device.memory_limit();
+  return limit > 0 && static_cast<double>(bytes) > kMostOfMemory * static_cast<double>(limit);
+}
+
+MemoryChoice TrainingStep::memory_choice() const {
+  return {recomputation(), !state_.empty() && state_.front().tensor.lies_on_host(),
+          options_.program.offloads_activations};
+}
+
+void TrainingStep::take(const MemoryChoice& choice) {
+  options_.program.pipeline.recompute = choice.recompute;
+  options_.program.offloads_activations = choice.offloads_activations;
+  for (StateTensor& kept : state_)
+    if (choice.offloads_optimizer) kept.tensor.move_to_host();
   make_programs();
 }
 
@@ -222,23 +282,34 @@ void TrainingStep::make_programs() {
 }
 
 void TrainingStep::fit_memory(int64_t limit, const std::function<int64_t(const Bytes&)>& most) {
-  if (recipe_.train.recompute || limit == 0) return;
+  const Target& target = context_->device().target();
+  if (!has_memory_choice(recipe_, target) || limit == 0) return;
   const auto usable = static_cast<int64_t>(kMostOfMemory * static_cast<double>(limit));
   // What nearly always fits is compiled at once, and not planned before.
   const auto compiled_bytes = [&] {
     const StepCost cost = this->cost();
     return std::max(cost.total_bytes(), cost.reserved_bytes);
   };
-  const Recomputation chosen = choose_recomputation(recipe_, usable, [&](const Recomputation& recomputation) {
-    return most([&] { return recomputation == Recomputation{} ? compiled_bytes() : planned_bytes(recomputation); });
-  });
-  if (chosen == Recomputation{}) return;
-  options_.program.pipeline.recompute = chosen;
-  make_programs();
+  const MemoryChoice present = memory_choice();
+  // What could not be on the device when the step was made is not asked for again.
+  Recipe recipe = recipe_;
+  if (recipe.offload.optimizer == Offload::kAuto && most([&] { return int64_t{present.offloads_optimizer}; }) > 0)
+    recipe.offload.optimizer = Offload::kTrue;
+  const int64_t state = most([&] { return state_bytes() + host_state_bytes(); });
+  const MemoryChoice chosen =
+      choose_memory(recipe, target, memory_prices(recipe, target, state), usable, [&](const MemoryChoice& choice) {
+        MemoryNeed need;
+        need.device = most([&] { return choice == MemoryChoice{} ? compiled_bytes() : planned_need(choice).device; });
+        if (choice.offloads_activations)
+          need.host_activations = most([&] { return planned_need(choice).host_activations; });
+        return need;
+      });
+  if (chosen == MemoryChoice{}) return;
+  take(chosen);
 }
 
 void TrainingStep::fit_memory(const Ranks& ranks) {
-  if (recipe_.train.recompute) return;
+  if (!has_memory_choice(recipe_, context_->device().target())) return;
   // Where nobody knows, 0.
   fit_memory(std::ranges::min(ranks.gather_numbers(context_->device().memory_limit())), [&](const Bytes& bytes) {
     int64_t here = 0;
@@ -248,13 +319,22 @@ void TrainingStep::fit_memory(const Ranks& ranks) {
 }
 
 int64_t TrainingStep::planned_bytes(const Recomputation& recomputation) const {
+  MemoryChoice choice = memory_choice();
+  choice.recompute = recomputation;
+  return planned_need(choice).device;
+}
+
+MemoryNeed TrainingStep::planned_need(const MemoryChoice& choice) const {
+  const TracedOnHost placed(state_, choice.offloads_optimizer);
   const auto given = [&](int64_t bytes) { return context_->device().target().reserved_bytes(bytes); };
   int64_t state = 0;
   for (const Tensor& weight : weights_) state += given(weight.local_bytes());
-  for (const StateTensor& kept : state_) state += given(kept.tensor.local_bytes());
+  for (const StateTensor& kept : state_)
+    if (!choice.offloads_optimizer) state += given(kept.tensor.local_bytes());
   for (const Tensor& sum : gradient_sums_) state += given(sum.local_bytes());
   ProgramOptions options = options_.program;
-  options.pipeline.recompute = recomputation;
+  options.pipeline.recompute = choice.recompute;
+  options.offloads_activations = choice.offloads_activations;
   int64_t arena = 0;
   std::vector<ProgramMemory> programs;
   for (const Graph& graph : trace()) {
@@ -262,8 +342,9 @@ int64_t TrainingStep::planned_bytes(const Recomputation& recomputation) const {
     arena = std::max(arena, programs.back().arena_bytes);
   }
   const ProgramMemory &first = programs.front(), &last = programs.back();
-  return state + given(arena) + first.input_bytes - weight_bytes() - bytes_of_state_in_main() +
-         first.task_counter_bytes + last.output_bytes + frozen_bytes_aside();
+  return {state + given(arena) + first.input_bytes - weight_bytes() - bytes_of_state_in_main() +
+              first.task_counter_bytes + last.output_bytes + frozen_bytes_aside(),
+          first.host_arena_bytes};
 }
 
 TrainingStep::Arguments TrainingStep::make_arguments() const {
@@ -339,7 +420,7 @@ int64_t TrainingStep::reserved_bytes() {
   int64_t bytes = rounded(arena_bytes());
   const auto add = [&](Program& program, ProgramBuffer::Place place) {
     for (const ProgramBuffer& buffer : program.lowered().buffers)
-      if (buffer.place == place) bytes += rounded(buffer.bytes);
+      if (buffer.place == place && !buffer.on_host) bytes += rounded(buffer.bytes);
   };
   Program& main = main_->prepare(main_arguments());
   bytes += rounded(main.memory().task_counter_bytes);
@@ -347,7 +428,8 @@ int64_t TrainingStep::reserved_bytes() {
   add(apply_ == nullptr ? main : apply_->prepare({hyper_}), ProgramBuffer::Place::kOutput);
   // Those are read by what applies the gradients.
   for (size_t i = 0; accumulates() && i < state_.size(); ++i)
-    if (!read_at_gradient_point_.contains(i)) bytes += rounded(state_[i].tensor.local_bytes());
+    if (!read_at_gradient_point_.contains(i) && !state_[i].tensor.lies_on_host())
+      bytes += rounded(state_[i].tensor.local_bytes());
   return bytes + rounded(frozen_bytes_aside());
 }
 
@@ -364,14 +446,21 @@ int64_t TrainingStep::weight_bytes() const {
 
 int64_t TrainingStep::state_bytes() const {
   int64_t bytes = 0;
-  for (const StateTensor& kept : state_) bytes += kept.tensor.local_bytes();
+  for (const StateTensor& kept : state_) bytes += kept.tensor.lies_on_host() ? 0 : kept.tensor.local_bytes();
+  return bytes;
+}
+
+int64_t TrainingStep::host_state_bytes() const {
+  int64_t bytes = 0;
+  for (const StateTensor& kept : state_) bytes += kept.tensor.lies_on_host() ? kept.tensor.local_bytes() : 0;
   return bytes;
 }
 
 int64_t TrainingStep::bytes_of_state_in_main() const {
   if (!accumulates()) return state_bytes();
   int64_t bytes = gradient_sum_bytes();
-  for (const size_t i : read_at_gradient_point_) bytes += state_[i].tensor.local_bytes();
+  for (const size_t i : read_at_gradient_point_)
+    bytes += state_[i].tensor.lies_on_host() ? 0 : state_[i].tensor.local_bytes();
   return bytes;
 }
 
@@ -392,6 +481,8 @@ StepCost TrainingStep::cost() {
   cost.batch_bytes = main.input_bytes - cost.parameter_bytes - bytes_of_state_in_main() + last.output_bytes +
                      main.task_counter_bytes + frozen_bytes_aside();
   if (context_->device().target().has_own_memory()) cost.reserved_bytes = reserved_bytes();
+  cost.host_optimizer_bytes = host_state_bytes();
+  cost.host_activation_bytes = main.host_arena_bytes;
   cost.flops = flops_of_all_stages_ ? *flops_of_all_stages_ : own_flops();
   return cost;
 }

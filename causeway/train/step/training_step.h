@@ -27,6 +27,7 @@
 #include "causeway/tensor/step.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/step/batch_tensor.h"
+#include "causeway/train/step/memory_choice.h"
 #include "causeway/train/step/objective.h"
 #include "causeway/train/step/stage_schedule.h"
 #include "causeway/train/step/stage_trace.h"
@@ -67,7 +68,7 @@ struct TrainingBatch {
 // What a step costs, known before it runs: bytes of one rank, FLOPs of all.
 struct StepCost {
   int64_t parameter_bytes = 0;  // weights
-  int64_t optimizer_bytes = 0;  // its state, and gradients when they are added up
+  int64_t optimizer_bytes = 0;  // its state on the device, and gradients when they are added up
   int64_t arena_bytes = 0;      // activations, gradients and workspaces
   int64_t scratch_bytes = 0;    // of a processor's workers, beside the arena
   int64_t batch_bytes = 0;      // tokens of a micro-batch, what else the step reads (tables of angles), its results
@@ -76,6 +77,10 @@ struct StepCost {
   int64_t total_bytes() const { return parameter_bytes + optimizer_bytes + arena_bytes + scratch_bytes + batch_bytes; }
   // The same as the device's driver gives it (Target::reserved_bytes()). 0 where buffers are in the process's memory.
   int64_t reserved_bytes = 0;
+  // Of the host's memory: the optimizer's state, and activations between forward and backward, where they lie there.
+  int64_t host_optimizer_bytes = 0;
+  int64_t host_activation_bytes = 0;
+  int64_t host_bytes() const { return host_optimizer_bytes + host_activation_bytes; }
   FlopCount flops;  // of one optimizer step
 };
 
@@ -95,9 +100,9 @@ class TrainingStep {
   Context& context() const { return *context_; }
   const Objective& objective() const { return *objective_; }
 
-  // With train.recompute=auto, and before anything else is compiled: computes again as little as lets a step take at
-  // most kMostOfMemory of `limit` bytes (choose_recomputation(); 0: no limit). `most` gives the largest that what it is
-  // called with gives on any rank.
+  // With train.recompute, offload.optimizer or offload.activations auto, and before anything else is compiled: makes
+  // the choice that lets a step take at most kMostOfMemory of `limit` bytes (choose_memory(); 0: no limit). `most`
+  // gives the largest that what it is called with gives on any rank.
   using Bytes = std::function<int64_t()>;
   void fit_memory(
       int64_t limit, const std::function<int64_t(const Bytes&)>& most = [](const Bytes& bytes) { return bytes(); });
@@ -106,8 +111,10 @@ class TrainingStep {
   // What a step that computes so much again takes (as cost() will say, on a GPU as its driver gives it), with nothing
   // compiled.
   int64_t planned_bytes(const Recomputation& recomputation) const;
-  // What is computed again.
+  MemoryNeed planned_need(const MemoryChoice& choice) const;
+  // What is computed again, and what else the step does about memory.
   const Recomputation& recomputation() const { return options_.program.pipeline.recompute; }
+  MemoryChoice memory_choice() const;
 
   // Compiles everything a step needs.
   void prepare();
@@ -160,11 +167,13 @@ class TrainingStep {
     bool is_copy = false;  // of a parameter that is one
   };
   const std::vector<StateTensor>& optimizer_state() const { return state_; }
-  // The rank's bytes of it, and of the sums of gradients over micro-batches.
+  // The rank's bytes of it on the device and on the host, and of the sums of gradients over micro-batches.
   int64_t state_bytes() const;
+  int64_t host_state_bytes() const;
   int64_t gradient_sum_bytes() const;
-  // The rank's bytes of what the main step reads beside weights and the batch: what the optimizer keeps; or sums of
-  // gradients, and that of which it takes the weights at which gradients are taken. Known after trace() or prepare().
+  // The rank's bytes on the device of what the main step reads beside weights and the batch: what the optimizer keeps;
+  // or sums of gradients, and that of which it takes the weights at which gradients are taken. Known after trace() or
+  // prepare().
   int64_t bytes_of_state_in_main() const;
 
   // The step that holds the forward and backward pass, and the types of its arguments: for `causeway explain`.
@@ -215,6 +224,9 @@ class TrainingStep {
   // How many micro-batches the main step is of.
   int64_t batches_in_one() const { return is_stage() ? recipe_.micro_batches() : 1; }
   void make_programs();
+  // Whether the optimizer's state begins in the host's memory.
+  bool begins_on_host() const;
+  void take(const MemoryChoice& choice);
   // Of StepCost.
   int64_t arena_bytes();
   int64_t scratch_bytes();
