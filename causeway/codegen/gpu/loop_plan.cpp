@@ -331,7 +331,8 @@ class GpuLoopPlanner : private GpuLoopNest {
   }
 
   int64_t part_bytes(Value value, int cluster) const {
-    return divide_up(row_vectors().constant(), cluster) * lanes_ * static_cast<int64_t>(size_bytes(graph_.dtype(value)));
+    return divide_up(row_vectors().constant(), cluster) * lanes_ *
+           static_cast<int64_t>(size_bytes(graph_.dtype(value)));
   }
 
   // What each of `cluster` blocks has to hold for all passes to read from shared memory.
@@ -397,7 +398,8 @@ class GpuLoopPlanner : private GpuLoopNest {
     for (size_t i = 0; i < request_.members.size(); ++i) {
       const std::optional<Value> source = transposed_member(graph_, request_, request_.members[i]);
       if (!source) continue;
-      const auto position = static_cast<size_t>(std::ranges::find(request_.members, *source) - request_.members.begin());
+      const auto position =
+          static_cast<size_t>(std::ranges::find(request_.members, *source) - request_.members.begin());
       plan_.transposed.push_back({position, i});
       const Shape& shape = graph_.shape(*source);
       Dim rows(1);
