@@ -9,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
+#include "causeway/passes/decoded_weights.h"
 #include "causeway/passes/local_emitter.h"
 #include "causeway/passes/mesh_layout.h"
 #include "causeway/passes/sharding_rules.h"
@@ -28,8 +29,10 @@ double constant_bytes(const TensorType& type) {
 }
 
 // Weights and optimizer state (a batch is of integers), and what follows from them and constants alone element by
-// element, by movement or as their largest magnitudes: what they are in fewer bits, with scales.
+// element, by movement or as their largest magnitudes: what they are in fewer bits, with scales. And what is decoded of
+// weights that lie in fewer bits.
 std::vector<bool> find_weight_like(const Graph& graph) {
+  const std::vector<bool> decoded = find_decoded_weights(graph);
   std::set<Value> assigned;
   for (const Assignment& assignment : graph.assignments) assigned.insert(assignment.target);
   std::vector<bool> result(graph.nodes().size()), constant(graph.nodes().size());
@@ -50,6 +53,7 @@ std::vector<bool> find_weight_like(const Graph& graph) {
                   (carries && !node.inputs.empty() && every_input([&](size_t input) { return constant[input]; }));
     result[i] = carries && !constant[i] && !node.inputs.empty() &&
                 every_input([&](size_t input) { return result[input] || constant[input]; });
+    result[i] = result[i] || decoded[i];
   }
   return result;
 }

@@ -121,7 +121,10 @@ TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
   const auto context = std::make_shared<Context>(std::make_shared<OfflineDevice>(target),
                                                  ContextOptions{.cache = std::make_shared<KernelCache>("")});
   const ContextScope scope(context);
-  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
+  const std::unique_ptr<LanguageModel> model =
+      recipe.adapter.is_used()
+          ? LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), new_weights(recipe))
+          : LanguageModel::create(recipe.model, std::nullopt);
   TrainingStep step(*model, recipe);
   Program& program = step.main_step().prepare(step.main_arguments());
   ASSERT_GT(program.sources().size(), 20u);
