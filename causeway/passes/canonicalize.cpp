@@ -268,10 +268,9 @@ class Simplifier {
     }
     const Node inner = node(x);
     // The largest of rows' largest ones stays: a loop over rows finds the latter on its way (fp8_gemms.cpp).
-    const bool is_of_rows =
-        op == Op::kReduceMax && inner.op == op &&
-        inner.attributes.axes.front() ==
-            static_cast<int64_t>(graph_.shape(inner.inputs[0]).size() - inner.attributes.axes.size());
+    const bool is_of_rows = op == Op::kReduceMax && inner.op == op &&
+                            inner.attributes.axes.front() == static_cast<int64_t>(graph_.shape(inner.inputs[0]).size() -
+                                                                                  inner.attributes.axes.size());
     if (inner.op == op && !is_of_rows && !(keeps_sums_ && op == Op::kReduceSum)) {
       // The axes of the outer reduction, as axes of the inner one's input.
       std::vector<int64_t> kept, axes = inner.attributes.axes;

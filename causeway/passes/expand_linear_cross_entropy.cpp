@@ -33,9 +33,10 @@ int64_t rows_per_chunk(int64_t tokens, int64_t vocabulary, int64_t element_bytes
   return std::clamp<int64_t>(rows, 1, std::max<int64_t>(1, tokens));
 }
 
-// tanh(x / cap) of an x that was rounded to 16 bits, by a power and a reciprocal: 1 - 2 / (1 + exp(2 x / cap)). Its error
-// of a few 1e-7 is no share of a small result, but of a logit, which is `cap` times as much, it is less than a bf16 of
-// 0.001 is rounded by, and tanh_f32() takes three times as many instructions.
+// tanh(x / cap) of an x that was rounded to 16 bits, by a power and a reciprocal: 1 - 2 / (1 + exp(2 x / cap)). Its
+// error of a few 1e-7 is no share of a small result, but of a logit, which is `cap` times as much, it is less than a
+// bf16 of 0.01 is rounded by, and tanh_f32() takes three times as many instructions.
+constexpr double kMostBent = 64;  // caps
 Value bend(const Builder& build, Value x, double cap) {
   const Value power = build.exp2(build.scale(x, 2 * std::numbers::log2e / cap));
   const Value one = build.constant_like(x, 1);
@@ -61,7 +62,8 @@ Chunk expand_chunk(const Builder& build, Value x, Value weight, Value targets, V
   if (cap > 0) {
     // The greatest logit is that of the greatest product.
     row_max = build.scale(build.tanh(build.scale(row_max, 1 / cap)), cap);
-    bent = logits_type == DType::kF32 ? build.tanh(build.scale(products, 1 / cap)) : bend(build, products, cap);
+    const bool narrow = size_bytes(logits_type) == 2 && cap <= kMostBent;
+    bent = narrow ? bend(build, products, cap) : build.tanh(build.scale(products, 1 / cap));
     logits = of_vocabulary(build.scale(bent, cap));
   }
   const Value shifted = build.sub(logits, over_vocabulary(row_max));

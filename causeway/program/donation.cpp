@@ -30,8 +30,8 @@ bool contains(const std::vector<Value>& list, Value value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// Whether the kernel computes what the result is a permutation of. The block that stores an element of it is not the one
-// that reads what another result, at the same place in memory, is computed from.
+// Whether the kernel computes what the result is a permutation of. The block that stores an element of it is not the
+// one that reads what another result, at the same place in memory, is computed from.
 bool is_in_other_order(const Graph& graph, const KernelRequest& request, Value result) {
   const Node& node = graph.node(result);
   if (node.op != Op::kPermute) return false;

@@ -83,7 +83,8 @@ class HorizontalFuser {
     if (!takes_no_memory(k)) return std::nullopt;
     const GeneratedKernel kernel = generate_kernel(graph_, materialized_, request, target_);
     // Blocks of a launch that is shared are dealt out one by one, and a cluster's would come apart.
-    if (!kernel.sizes.empty() || std::ranges::any_of(kernel.phases, [](const auto& phase) { return phase.cluster > 1; }))
+    if (!kernel.sizes.empty() ||
+        std::ranges::any_of(kernel.phases, [](const auto& phase) { return phase.cluster > 1; }))
       return std::nullopt;
     std::string key = fmt::format("{} {}", request.rows.constant(), request.columns.constant());
     for (const KernelPhase& phase : kernel.phases) key += fmt::format(" {}", phase.tasks({}));

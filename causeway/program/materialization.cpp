@@ -166,7 +166,8 @@ class MaterializationChooser {
   bool is_small_comparison(Value value) const {
     constexpr int64_t kFew = 1 << 16;
     const Dim count = element_count(graph_.shape(value));
-    return rules_.bytes_decide && graph_.dtype(value) == DType::kBool && count.is_constant() && count.constant() <= kFew;
+    return rules_.bytes_decide && graph_.dtype(value) == DType::kBool && count.is_constant() &&
+           count.constant() <= kFew;
   }
 
   std::vector<Value> read_beside(Value value) const {

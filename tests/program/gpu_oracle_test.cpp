@@ -264,8 +264,8 @@ return %5, %3
 )");
 }
 
-// Two tensors whose rows wait in shared memory, of one block or of a cluster's, a third that is read once and takes more
-// bytes, a number for each row; with checks for races where there is an emulator.
+// Two tensors whose rows wait in shared memory, of one block or of a cluster's, a third that is read once and takes
+// more bytes, a number for each row; with checks for races where there is an emulator.
 TEST_P(KernelsOnGpu, RowsInSharedMemory) {
   for (const auto& [rows, columns] : {std::pair{3, 17000}, {2, 40008}, {3, 120008}}) {
     const auto whole = [&](const std::string& type) { return fmt::format("{}[{}, {}]\n", type, rows, columns); };
@@ -298,12 +298,14 @@ TEST_P(KernelsOnGpu, RowsInSharedMemory) {
 // Matrices of 8 bits and their transposes, of which one or two loops compute tiles: whole ones and what is left over.
 TEST_P(KernelsOnGpu, MatricesInBothOrders) {
   for (const auto& [rows, columns] : {std::pair{144, 272}, {256, 128}, {16, 1040}, {400, 48}}) {
-    const std::string along = fmt::format("[{}, {}]\n", rows, columns), across = fmt::format("[{}, {}]\n", columns, rows);
-    const std::string text =
-        "%0 = input \"x\" : bf16" + along + "%1 = input \"row\" : f32" + fmt::format("[{}]\n", rows) +
-        "%2 = broadcast(%1) {axes=[0]} : f32" + along + "%3 = cast(%0) : f32" + along + "%4 = cast(%3) : f8e4m3" + along +
-        "%5 = permute(%4) {axes=[1, 0]} : f8e4m3" + across + "%6 = max(%3, %2) : f32" + along +
-        "%7 = cast(%6) : f8e5m2" + along + "%8 = permute(%7) {axes=[1, 0]} : f8e5m2" + across + "return %4, %5, %7, %8\n";
+    const std::string along = fmt::format("[{}, {}]\n", rows, columns),
+                      across = fmt::format("[{}, {}]\n", columns, rows);
+    const std::string text = "%0 = input \"x\" : bf16" + along + "%1 = input \"row\" : f32" +
+                             fmt::format("[{}]\n", rows) + "%2 = broadcast(%1) {axes=[0]} : f32" + along +
+                             "%3 = cast(%0) : f32" + along + "%4 = cast(%3) : f8e4m3" + along +
+                             "%5 = permute(%4) {axes=[1, 0]} : f8e4m3" + across + "%6 = max(%3, %2) : f32" + along +
+                             "%7 = cast(%6) : f8e5m2" + along + "%8 = permute(%7) {axes=[1, 0]} : f8e5m2" + across +
+                             "return %4, %5, %7, %8\n";
     expect_graph(text);
     EXPECT_THAT(kinds_, testing::ElementsAre("loop")) << rows << " x " << columns;
   }

@@ -98,8 +98,9 @@ TEST(Materialization, NotOfWhatIsScaledBesideAnother) {
 // Of a comparison with two uses, of few elements and of many.
 TEST(Materialization, OfComparisonsOfManyElements) {
   const auto text = [](const std::string& size) {
-    return "%0 = input \"x\" : i32[" + size + "]\n%1 = input \"y\" : i32[" + size + "]\n%2 = le(%0, %1) : bool[" + size +
-           "]\n%3 = select(%2, %0, %1) : i32[" + size + "]\n%4 = select(%2, %1, %0) : i32[" + size + "]\nreturn %3, %4\n";
+    return "%0 = input \"x\" : i32[" + size + "]\n%1 = input \"y\" : i32[" + size + "]\n%2 = le(%0, %1) : bool[" +
+           size + "]\n%3 = select(%2, %0, %1) : i32[" + size + "]\n%4 = select(%2, %1, %0) : i32[" + size +
+           "]\nreturn %3, %4\n";
   };
   EXPECT_EQ(stored_on_gpu(text("4096")), "3 4");
   EXPECT_EQ(stored_on_gpu(text("131072")), "2 3 4");

@@ -149,8 +149,7 @@ class GpuElementLoopWriter : public GpuLoopWriter {
     GeneratedKernel kernel =
         finish("#include \"causeway/kernels/gpu/transpose.h\"\n" + source("kernel", kLoopThreads, body));
     static_assert(kLoopThreads == kTransposeThreads);
-    const int64_t tiles =
-        divide_up(request_.rows.constant(), kSide) * divide_up(request_.columns.constant(), kSide);
+    const int64_t tiles = divide_up(request_.rows.constant(), kSide) * divide_up(request_.columns.constant(), kSide);
     kernel.phases = {
         gpu_phase("kernel", kLoopThreads, plan_.shared_bytes, [tiles](const SymbolBindings&) { return tiles; })};
     return kernel;

@@ -121,6 +121,89 @@ size_t count_arguments(const KernelInputs& inputs, const GpuLoopPlan& plan) {
   return values.size() + 1;
 }
 
+// Rows in shared memory, whose `vectors` are of `lanes` elements: of one block, or of the blocks of a cluster.
+class SharedRows {
+ public:
+  SharedRows(const KernelInputs& inputs, int64_t vectors, int lanes)
+      : graph_(inputs.graph), architecture_(inputs.target.architecture()), vectors_(vectors), lanes_(lanes) {}
+
+  // A tensor that several passes read, unless a vector of it is not copied in whole pieces.
+  void add(Value value) {
+    const auto element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(value)));
+    if (lanes_ * element_bytes % GpuLoopPlan::kCopiedBytes == 0) values_.push_back(value);
+  }
+
+  // Each of `cluster` blocks its part of those tensors that it has room for. Returns the bytes that they take, 0 where
+  // there are none.
+  int64_t hold(int cluster, std::vector<GpuLoopPlan::HeldRow>& held) const {
+    const int64_t most = architecture_.shared_bytes - GpuLoopPlan::kSumsSharedBytes, sums = bytes_of_sums(cluster);
+    int64_t bytes = sums;
+    for (const Value value : values_) {
+      const int64_t part = part_bytes(value, cluster);
+      if (bytes + part > most) continue;
+      held.push_back({value, GpuLoopPlan::HeldRow::Where::kShared, static_cast<int>(held.size()), bytes});
+      bytes += part;
+    }
+    return bytes > sums ? bytes : 0;
+  }
+
+  // The fewest blocks of which a multiprocessor holds two, which computes with one row while it waits for another
+  // one's.
+  int best_cluster() const {
+    int cluster = 2;
+    while (cluster < GpuLoopPlan::kMostCluster && !fits_twice(all_bytes(cluster))) cluster *= 2;
+    return cluster;
+  }
+
+  bool fits_twice(int64_t bytes) const {
+    const int64_t reserved = architecture_.occupancy.shared_reserved;
+    return 2 * (bytes + GpuLoopPlan::kSumsSharedBytes + reserved) <= architecture_.shared_bytes + reserved;
+  }
+
+ private:
+  static int64_t bytes_of_sums(int cluster) { return cluster > 1 ? GpuLoopPlan::kClusterSharedBytes : 0; }
+  int64_t part_bytes(Value value, int cluster) const {
+    return divide_up(vectors_, cluster) * lanes_ * static_cast<int64_t>(size_bytes(graph_.dtype(value)));
+  }
+  int64_t all_bytes(int cluster) const {
+    int64_t bytes = bytes_of_sums(cluster);
+    for (const Value value : values_) bytes += part_bytes(value, cluster);
+    return bytes;
+  }
+
+  const Graph& graph_;
+  const GpuArchitecture& architecture_;
+  const int64_t vectors_;
+  const int lanes_;
+  std::vector<Value> values_;
+};
+
+// Of a matrix of 8-bit numbers whose sides are whole pieces of 16 bytes, of which nothing is read across; the obstacle
+// where it is another one.
+std::optional<Obstacle> describe_both_orders(const KernelInputs& inputs, GpuLoopPlan& plan) {
+  const KernelRequest& request = inputs.request;
+  for (size_t i = 0; i < request.members.size(); ++i) {
+    const std::optional<Value> source = transposed_member(inputs.graph, request, request.members[i]);
+    if (!source) continue;
+    const auto position = static_cast<size_t>(std::ranges::find(request.members, *source) - request.members.begin());
+    plan.transposed.push_back({position, i});
+    const Shape& shape = inputs.graph.shape(*source);
+    Dim rows(1);
+    for (plan.row_axes = 0; plan.row_axes < plan.axes.size() && !(rows == shape[0]); ++plan.row_axes)
+      rows *= plan.axes[plan.row_axes].extent;
+    const bool fits = size_bytes(inputs.graph.dtype(*source)) == 1 && shape == Shape{request.rows, request.columns} &&
+                      shape[0].is_constant() && shape[1].is_constant() && shape[0].divide_exactly(16) &&
+                      shape[1].divide_exactly(16) && rows == shape[0] && plan.row_axes + 2 <= plan.axes.size() &&
+                      plan.lanes >= 4 && !plan.unaligned_columns && !plan.tiles;
+    if (!fits) return Obstacle{Obstacle::Kind::kOwnValueElsewhere, *source};
+  }
+  constexpr int kSide = transpose_tile_elements(1);
+  static_assert(kLoopThreads == kTransposeThreads);
+  plan.rounds = kSide * kSide / (plan.lanes * kLoopThreads);
+  plan.shared_bytes = static_cast<int>(plan.transposed.size()) * transpose_shared_bytes(1);
+  return std::nullopt;
+}
+
 // A nest that learns from walks over it.
 class GpuLoopPlanner : private GpuLoopNest {
  public:
@@ -145,7 +228,7 @@ class GpuLoopPlanner : private GpuLoopNest {
     if (!obstacle_ && has_row_sums() && !can_hold())
       obstacle_ = Obstacle{Obstacle::Kind::kLongRowSums, request_.members.back()};
     describe_loops();
-    if (plan_.form == Form::kBothOrders && !obstacle_) describe_both_orders();
+    if (plan_.form == Form::kBothOrders && !obstacle_) obstacle_ = describe_both_orders(inputs_, plan_);
     plan_.obstacle = obstacle_;
     if (has_reductions()) {
       describe_rows();
@@ -299,52 +382,18 @@ class GpuLoopPlanner : private GpuLoopNest {
     if (!architecture_.copies_asynchronously || !has_reductions() || has_row_sums() || request_.fixed_order ||
         parts_ > 1 || unaligned_columns_ || !row_vectors().is_constant() || held_elements() <= kMostHeldElements)
       return;
-    hold_parts_in_shared(1);
-    if (in_shared_bytes_ == 0 && can_share_rows()) {
-      // A multiprocessor with two blocks computes with one row while it waits for another one's.
-      for (plan_.cluster = 2; plan_.cluster < GpuLoopPlan::kMostCluster && !fits_twice(row_bytes(plan_.cluster));)
-        plan_.cluster *= 2;
-      hold_parts_in_shared(plan_.cluster);
-      if (in_shared_bytes_ == 0) plan_.cluster = 1;
-    }
-    if (in_shared_bytes_ == 0) return;
-    plan_.team = plan_.threads = fits_twice(in_shared_bytes_) ? kTeamOfTwo : kTeamOfOne;
-  }
-
-  // Each of `cluster` blocks its part of those tensors that it has room for.
-  void hold_parts_in_shared(int cluster) {
-    const int64_t sums = cluster > 1 ? GpuLoopPlan::kClusterSharedBytes : 0;
-    const int64_t most = architecture_.shared_bytes - GpuLoopPlan::kSumsSharedBytes;
-    int64_t bytes = sums;
-    for (const auto& [value, phases] : reading_phases()) {
-      const int64_t part = part_bytes(value, cluster);
-      if (!copies_to_shared(value, phases) || bytes + part > most) continue;
-      held_.push_back({value, HeldRow::Where::kShared, static_cast<int>(held_.size()), bytes});
-      bytes += part;
-    }
-    if (bytes > sums) in_shared_bytes_ = bytes;
-  }
-
-  bool copies_to_shared(Value value, const std::set<int>& phases) const {
-    const auto element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(value)));
-    return phases.size() >= 2 && lanes_ * element_bytes % GpuLoopPlan::kCopiedBytes == 0;
-  }
-
-  int64_t part_bytes(Value value, int cluster) const {
-    return divide_up(row_vectors().constant(), cluster) * lanes_ * static_cast<int64_t>(size_bytes(graph_.dtype(value)));
-  }
-
-  // What each of `cluster` blocks has to hold for all passes to read from shared memory.
-  int64_t row_bytes(int cluster) const {
-    int64_t bytes = GpuLoopPlan::kClusterSharedBytes;
+    SharedRows rows(inputs_, row_vectors().constant(), lanes_);
     for (const auto& [value, phases] : reading_phases())
-      if (copies_to_shared(value, phases)) bytes += part_bytes(value, cluster);
-    return bytes;
-  }
-
-  bool fits_twice(int64_t bytes) const {
-    const int64_t reserved = architecture_.occupancy.shared_reserved;
-    return 2 * (bytes + GpuLoopPlan::kSumsSharedBytes + reserved) <= architecture_.shared_bytes + reserved;
+      if (phases.size() >= 2) rows.add(value);
+    int64_t bytes = rows.hold(1, held_);
+    if (bytes == 0 && can_share_rows()) {
+      plan_.cluster = rows.best_cluster();
+      bytes = rows.hold(plan_.cluster, held_);
+      if (bytes == 0) plan_.cluster = 1;
+    }
+    if (bytes == 0) return;
+    in_shared_bytes_ = bytes;
+    plan_.team = plan_.threads = rows.fits_twice(bytes) ? kTeamOfTwo : kTeamOfOne;
   }
 
   // Whether a cluster's blocks can exchange what they have of the row's sums: floats, of which each sum has its own
@@ -390,32 +439,6 @@ class GpuLoopPlanner : private GpuLoopNest {
     if (plan_.form == Form::kElements) return AxisMapping::kThread;
     const bool is_tile = plan_.tiles && (axis == plan_.tiles->read_axis || axis == plan_.tiles->written_axis);
     return is_tile ? AxisMapping::kTile : AxisMapping::kGrid;
-  }
-
-  // A matrix of 8-bit numbers whose sides are whole pieces of 16 bytes, of which nothing is read across.
-  void describe_both_orders() {
-    for (size_t i = 0; i < request_.members.size(); ++i) {
-      const std::optional<Value> source = transposed_member(graph_, request_, request_.members[i]);
-      if (!source) continue;
-      const auto position = static_cast<size_t>(std::ranges::find(request_.members, *source) - request_.members.begin());
-      plan_.transposed.push_back({position, i});
-      const Shape& shape = graph_.shape(*source);
-      Dim rows(1);
-      for (plan_.row_axes = 0; plan_.row_axes < axes_.size() && !(rows == shape[0]); ++plan_.row_axes)
-        rows *= axes_[plan_.row_axes].extent;
-      const bool fits = size_bytes(graph_.dtype(*source)) == 1 && shape == Shape{request_.rows, request_.columns} &&
-                        shape[0].is_constant() && shape[1].is_constant() && shape[0].divide_exactly(16) &&
-                        shape[1].divide_exactly(16) && rows == shape[0] && plan_.row_axes + 2 <= axes_.size() &&
-                        lanes_ >= 4 && !unaligned_columns_ && !plan_.tiles;
-      if (!fits) {
-        obstacle_ = Obstacle{Obstacle::Kind::kOwnValueElsewhere, *source};
-        return;
-      }
-    }
-    constexpr int kSide = transpose_tile_elements(1);
-    static_assert(kLoopThreads == kTransposeThreads);
-    plan_.rounds = kSide * kSide / (lanes_ * kLoopThreads);
-    plan_.shared_bytes = static_cast<int>(plan_.transposed.size()) * transpose_shared_bytes(1);
   }
 
   void describe_elements() {

@@ -3,9 +3,9 @@
 // orders. With sums, a row belongs to a team of threads: part of a wave
 // for short rows, a block for longer ones. What several passes over a row read stays in registers or, of a longer row,
 // in shared memory, where the architecture copies past registers; of a row that no block has room for in the shared
-// memory of a cluster's blocks, each of which has a part of it, where there are clusters. A few very long rows are cut into parts that a second
-// launch adds up. With sums over rows, a fixed number of blocks share the rows, each thread keeps the sums of its
-// columns in registers, and a second launch adds up what blocks have.
+// memory of a cluster's blocks, each of which has a part of it, where there are clusters. A few very long rows are cut
+// into parts that a second launch adds up. With sums over rows, a fixed number of blocks share the rows, each thread
+// keeps the sums of its columns in registers, and a second launch adds up what blocks have.
 #pragma once
 
 #include <cstdint>

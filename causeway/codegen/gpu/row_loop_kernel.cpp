@@ -56,12 +56,10 @@ class GpuRowLoopWriter : public GpuLoopWriter {
   GeneratedKernel write_rows() {
     const std::string body = row_body();
     GeneratedKernel kernel = finish(source("kernel", plan_.threads, body));
-    kernel.phases = {
-        gpu_phase("kernel", plan_.threads, plan_.shared_bytes,
-                  [rows = request_.rows, per_block = int64_t{plan_.rows_per_block()},
-                   cluster = int64_t{plan_.cluster}](const SymbolBindings& bindings) {
-                    return divide_up(rows.evaluate(bindings), per_block) * cluster;
-                  })};
+    kernel.phases = {gpu_phase(
+        "kernel", plan_.threads, plan_.shared_bytes,
+        [rows = request_.rows, per_block = int64_t{plan_.rows_per_block()}, cluster = int64_t{plan_.cluster}](
+            const SymbolBindings& bindings) { return divide_up(rows.evaluate(bindings), per_block) * cluster; })};
     kernel.phases.front().cluster = plan_.cluster;
     return kernel;
   }

@@ -6,8 +6,8 @@
 #include "causeway/kernels/gpu/transpose_layout.h"
 
 // A tile whose row w, of elements r, is in shared memory at tile + w * kTransposeRowBytes, in the other order:
-// to[r * to_stride + w] for r < rows, w < columns, at most a tile of each, in pieces of 16 bytes. All threads of a block
-// of kTransposeThreads, after a barrier.
+// to[r * to_stride + w] for r < rows, w < columns, at most a tile of each, in pieces of 16 bytes. All threads of a
+// block of kTransposeThreads, after a barrier.
 template <class T>
 CAUSEWAY_INLINE void store_transposed_tile(const char* tile, T* to, int64_t to_stride, int64_t rows, int64_t columns) {
   constexpr int kPiece = 16 / static_cast<int>(sizeof(T)), kPieces = kTransposeBytes / 16;
@@ -39,8 +39,7 @@ CAUSEWAY_INLINE void put_in_tile(char* tile, int row, int column, const T (&valu
   for (int i = 0; i < kLanes; i += 4) {
     uint32_t word = 0;
 #pragma clang loop unroll(full)
-    for (int j = 0; j < 4; ++j)
-      word |= static_cast<uint32_t>(__builtin_bit_cast(uint8_t, values[i + j])) << j * 8;
+    for (int j = 0; j < 4; ++j) word |= static_cast<uint32_t>(__builtin_bit_cast(uint8_t, values[i + j])) << j * 8;
     words[i / 4] = word;
   }
 }
