@@ -37,6 +37,8 @@ std::string Obstacle::text(const Graph& graph) const {
   switch (kind) {
     case Kind::kOwnValueElsewhere:
       return fmt::format("it reads its own value {} at another position", name);
+    case Kind::kNotInBothOrders:
+      return fmt::format("{} is no matrix of 8-bit numbers that is stored in both orders by tiles", name);
     case Kind::kFewLongRows:
       return fmt::format("the rows of {} are too few and too long for one block each", name);
     case Kind::kLongRowSums:

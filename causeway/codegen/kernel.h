@@ -122,6 +122,7 @@ struct GeneratedKernel {
 struct Obstacle {
   enum class Kind {
     kOwnValueElsewhere,  // reads `value`, which it computes itself, at another position
+    kNotInBothOrders,    // `value`, whose transpose is a member too, has no tiles that are stored in both orders
     kFewLongRows,        // rows too few and too long for one block each, that cannot be cut into parts
     kLongRowSums,        // no registers for the columns of a thread, which `value` adds up over rows
     kDividedIndex,       // `value` is found by an index that would have to be divided for every element

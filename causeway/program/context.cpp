@@ -82,7 +82,6 @@ LoweringOptions Context::lowering_of(const ProgramOptions& options) const {
   LoweringOptions lowering = default_lowering(device_->target(), options.free_units);
   lowering.fixed_order = options.pipeline.mesh_independent;
   lowering.offloads_activations = options.offloads_activations;
-  lowering.offloaded_blocks = options.offloaded_blocks;
   return lowering;
 }
 

@@ -1,10 +1,8 @@
 #include "causeway/program/host_offload.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "causeway/base/error.h"
-#include "causeway/passes/recompute.h"
 
 namespace causeway::program {
 namespace {
@@ -21,25 +19,12 @@ bool computes(const KernelRequest& request) {
   return request.kind != KernelKind::kCollective && request.kind != KernelKind::kMessage;
 }
 
-bool is_of_first_blocks(const Graph& graph, Value value, const std::set<std::string_view>& first) {
-  return first.contains(passes::block_of_scope(graph.node(value).scope));
-}
-
-std::set<std::string_view> first_blocks(const Graph& graph, int64_t blocks) {
-  std::set<std::string_view> first;
-  for (const Node& node : graph.nodes()) {
-    if (std::ssize(first) >= blocks) break;
-    if (const std::string_view block = passes::block_of_scope(node.scope); !block.empty()) first.insert(block);
-  }
-  return first;
-}
-
 }  // namespace
 
 std::map<Value, int> find_offloaded(const Graph& graph, const FusionResult& fusion,
                                     const std::vector<GeneratedKernel>& kernels,
                                     const std::map<Value, ValueLife>& lives, const std::set<Value>& in_arena,
-                                    int64_t blocks, const SymbolBindings& bindings) {
+                                    const SymbolBindings& bindings) {
   std::map<Value, int> last_use, next_use;  // of the forward pass, and the first of the backward pass
   for (size_t k = 0; k < kernels.size(); ++k) {
     const bool backward = is_of_backward(graph, fusion.kernels[k]);
@@ -48,7 +33,6 @@ std::map<Value, int> find_offloaded(const Graph& graph, const FusionResult& fusi
       (backward && !argument.written ? next_use : last_use)[argument.value] = static_cast<int>(k);
     }
   }
-  const std::set<std::string_view> first = first_blocks(graph, blocks);
   std::map<Value, int> found;
   int64_t largest = 0;
   for (const auto& [value, next] : next_use) {
@@ -57,7 +41,6 @@ std::map<Value, int> find_offloaded(const Graph& graph, const FusionResult& fusi
     if (life.writer < 0 || life.outlives || !computes(fusion.kernels[static_cast<size_t>(life.writer)])) continue;
     if (is_of_backward(graph, fusion.kernels[static_cast<size_t>(life.writer)])) continue;
     if (next - last_use.at(value) < kLeastGap) continue;
-    if (blocks > 0 && !is_of_first_blocks(graph, value, first)) continue;
     found[value] = next;
     largest = std::max(largest, byte_count(graph.type(value), bindings));
   }

@@ -20,14 +20,13 @@ namespace causeway::program {
 
 // By value of the arena, the first kernel of the backward pass that reads it: of values that a kernel of the forward
 // pass writes and that nobody reads for kLeastGap kernels before that one, but for those of less than a kSmallShare-th
-// of the largest one's bytes. `blocks`: of the first so many blocks (block_of_scope()); 0: of all, and of what is in no
-// block.
+// of the largest one's bytes.
 inline constexpr int kLeastGap = 24;
 inline constexpr int64_t kSmallShare = 64;
 std::map<Value, int> find_offloaded(const Graph& graph, const FusionResult& fusion,
                                     const std::vector<GeneratedKernel>& kernels,
                                     const std::map<Value, ValueLife>& lives, const std::set<Value>& in_arena,
-                                    int64_t blocks, const SymbolBindings& bindings);
+                                    const SymbolBindings& bindings);
 
 // Between the host and the device.
 struct HostCopies {

@@ -125,8 +125,7 @@ class Lowering {
     for (const auto& [value, life] : lives_)
       if (!buffer_of_.contains(value)) in_arena.insert(value);
     if (options_.offloads_activations)
-      offloaded_ = find_offloaded(graph_, program_.fusion, program_.kernels, lives_, in_arena,
-                                  options_.offloaded_blocks, bindings_);
+      offloaded_ = find_offloaded(graph_, program_.fusion, program_.kernels, lives_, in_arena, bindings_);
     std::map<Value, Value> to_operands =
         donate_operands(graph_, overwriting_, program_.kernels, lives_, in_arena, bindings_);
     std::erase_if(to_operands, [&](const auto& entry) { return offloaded_.contains(entry.second); });

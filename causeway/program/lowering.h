@@ -25,9 +25,7 @@ struct LoweringOptions {
   // What a value is, to the last bit, depends neither on the sizes of dimensions that its sum does not run over nor on
   // what else its kernel computes: KernelRequest::fixed_order.
   bool fixed_order = false;
-  // As ProgramOptions has them.
-  bool offloads_activations = false;
-  int64_t offloaded_blocks = 0;
+  bool offloads_activations = false;  // as ProgramOptions has it
 };
 
 // The schedule that suits the target, and one persistent block on each multiprocessor of the device at hand but

@@ -15,13 +15,11 @@ struct ProgramOptions {
   // Values of the forward pass that the backward pass reads are kept in the host's memory meanwhile (host_offload.h).
   // Results do not depend on it.
   bool offloads_activations = false;
-  int64_t offloaded_blocks = 0;  // of so many blocks, the first ones; 0: of all
 
   static constexpr auto fields() {
     return std::tuple{ListedField{"pipeline", &ProgramOptions::pipeline},
                       ListedField{"free_units", &ProgramOptions::free_units},
-                      ListedField{"offloads_activations", &ProgramOptions::offloads_activations},
-                      ListedField{"offloaded_blocks", &ProgramOptions::offloaded_blocks}};
+                      ListedField{"offloads_activations", &ProgramOptions::offloads_activations}};
   }
 };
 static_assert(lists_every_field<ProgramOptions>);

@@ -273,7 +273,7 @@ TEST(GpuLoopPlan, AMatrixOfEightBitsIsStoredInBothOrders) {
   for (const Loop& other : {in_both_orders(4096, 888), in_both_orders(4088, 896), in_both_orders(4096, 896, "bf16")}) {
     const GpuLoopPlan refused = other.on("sm_90a");
     ASSERT_TRUE(refused.obstacle);
-    EXPECT_EQ(refused.obstacle->kind, Obstacle::Kind::kOwnValueElsewhere);
+    EXPECT_EQ(refused.obstacle->kind, Obstacle::Kind::kNotInBothOrders);
   }
 }
 

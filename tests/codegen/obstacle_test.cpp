@@ -119,6 +119,7 @@ TEST(Obstacle, IsFoundExactlyWhereWritingFails) {
   EXPECT_GT(written, 500);
   EXPECT_GT(found[Obstacle::Kind::kOwnValueElsewhere], 100);
   EXPECT_GT(found[Obstacle::Kind::kComputedOperand], 10);
+  EXPECT_GT(found[Obstacle::Kind::kNotInBothOrders], 10);
 }
 
 // The values with the given numbers as one kernel, beside inputs in memory. `stored`: those that are written.

@@ -199,15 +199,6 @@ TEST_P(HostOffload, ActivationsGoAndComeBackTheSameBits) {
   }
 }
 
-TEST_P(HostOffload, OfSoManyBlocksTheFirstOnesGo) {
-  const Graph graph = parse_graph(layers_text(24));
-  LoweringOptions some = options(true);
-  some.offloaded_blocks = 2;
-  const Result there = run(graph, some);
-  expect_same_bits(run(graph, options()), there);
-  EXPECT_EQ(count_memory(there.program).host_arena_bytes, 2 * 64 * 128 * static_cast<int64_t>(sizeof(float)));
-}
-
 // What lacks a wait is found before it runs.
 TEST_P(HostOffload, AProgramWithoutOneOfItsWaitsIsRefused) {
   if (!has_queues()) GTEST_SKIP() << "one queue";

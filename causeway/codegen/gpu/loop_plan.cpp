@@ -195,7 +195,7 @@ std::optional<Obstacle> describe_both_orders(const KernelInputs& inputs, GpuLoop
                       shape[0].is_constant() && shape[1].is_constant() && shape[0].divide_exactly(16) &&
                       shape[1].divide_exactly(16) && rows == shape[0] && plan.row_axes + 2 <= plan.axes.size() &&
                       plan.lanes >= 4 && !plan.unaligned_columns && !plan.tiles;
-    if (!fits) return Obstacle{Obstacle::Kind::kOwnValueElsewhere, *source};
+    if (!fits) return Obstacle{Obstacle::Kind::kNotInBothOrders, *source};
   }
   constexpr int kSide = transpose_tile_elements(1);
   static_assert(kLoopThreads == kTransposeThreads);
