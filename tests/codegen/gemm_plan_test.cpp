@@ -187,6 +187,12 @@ TEST(GemmPlan, BlocksComputeFewRowsThemselves) {
     more.b_never_changes = true;
     EXPECT_FALSE(plan_own_rows(more, a100).has_value()) << m << " x " << k;
   }
+  // Of 864 blocks in two rounds, each of 16 columns, and of more.
+  for (const auto& [n, in_blocks] : {std::pair<int64_t, bool>{13824, true}, {13840, false}}) {
+    GpuGemmProblem wide = problem_of(DType::kBF16, 1, n, kK);
+    wide.b_never_changes = true;
+    EXPECT_EQ(plan_own_rows(wide, a100).has_value(), in_blocks) << n;
+  }
 }
 
 // Views that lie across k are copied for matrix instructions of 8 bits, and for Hopper's of f32 where that pays.
