@@ -152,10 +152,9 @@ Graph Step::Implementation::with_cast_weights(Compiled& compiled) const {
                                    [&](const Assignment& assignment) { return assignment.target == inputs[i]; });
   // Joined weights would share a scale of 8 bits.
   const bool streams = context_->device().target().has_skinny_gemm();
-  NarrowedWeights narrowed =
-      narrow_weights(compiled.traced, never_change, compute,
-                     {.lines_along_k = streams,
-                      .joined = streams && options_.program.pipeline.fp8_gemms == Fp8Scales::kNone});
+  NarrowedWeights narrowed = narrow_weights(
+      compiled.traced, never_change, compute,
+      {.lines_along_k = streams, .joined = streams && options_.program.pipeline.fp8_gemms == Fp8Scales::kNone});
   for (const NarrowedWeights::Source& source : narrowed.sources) {
     std::vector<Tensor> weights;
     for (const size_t input : source.inputs) weights.push_back(compiled.captured[input - compiled.argument_count]);

@@ -135,7 +135,7 @@ TEST(JoinedWeights, GiveTheLogitsOfMatricesApart) {
       const Decoded joined = decode(device, family, DType::kBF16, sequences, std::make_shared<CastTensors>());
       EXPECT_EQ(apart.dots, 2 * 7 + 1);
       EXPECT_EQ(joined.dots, 2 * 4 + 1);
-      EXPECT_LT(difference(joined.logits, expected), 0.03);
+      EXPECT_LT(difference(joined.logits, expected), 0.05);
       EXPECT_LT(difference(joined.logits, expected), 1.5 * difference(apart.logits, expected) + 0.003);
       EXPECT_EQ(decode(device, family, DType::kBF16, sequences, std::make_shared<CastTensors>()).logits, joined.logits);
     }

@@ -138,9 +138,8 @@ return %12, %14, %15, %16, %17, %18, %20, %21, %22, %23
   const NarrowedWeights narrowed =
       narrow_weights(graph, never_change, DType::kBF16, {.lines_along_k = true, .joined = true});
   narrowed.graph.verify("narrow_weights");
-  EXPECT_EQ(narrowed.sources,
-            (std::vector<NarrowedWeights::Source>{
-                {{1, 2, 3}, false}, {{4}, false}, {{6}, false}, {{7, 8}, true}, {{10}, false}}));
+  EXPECT_EQ(narrowed.sources, (std::vector<NarrowedWeights::Source>{
+                                  {{1, 2, 3}, false}, {{4}, false}, {{6}, false}, {{7, 8}, true}, {{10}, false}}));
   EXPECT_EQ(dots_of(narrowed.graph), dots_of(graph) - 3);
   EXPECT_EQ(narrowed.graph.type(narrowed.graph.inputs()[11]).text(), "bf16[48, 8]");
   EXPECT_EQ(narrowed.graph.type(narrowed.graph.inputs()[14]).text(), "bf16[48, 8]");
@@ -169,10 +168,9 @@ return %12, %14, %15, %16, %17, %18, %20, %21, %22, %23
 %16 = cast(%7) : bf16[8, 8]
 return %9, %10, %11, %15, %16
 )");
-  for (HostTensor& narrow : interpret(cast,
-                                      {inputs[1], inputs[2], inputs[3], inputs[7], inputs[8], inputs[4], inputs[6],
-                                       inputs[10]},
-                                      {}, Rounding::kRounded))
+  for (HostTensor& narrow :
+       interpret(cast, {inputs[1], inputs[2], inputs[3], inputs[7], inputs[8], inputs[4], inputs[6], inputs[10]}, {},
+                 Rounding::kRounded))
     inputs.push_back(std::move(narrow));
   const std::vector<HostTensor> actual = interpret(mixed(narrowed.graph), inputs, {}, Rounding::kRounded);
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(actual[i].values, expected[i].values) << i;

@@ -25,8 +25,8 @@ double time_of(const HopperGemmTile& tile, int splits, int64_t blocks, int64_t s
                           (tile.n + kLineOfA * static_cast<double>(m)) * of_part / kBlock});
   time += std::max(0.0, tile.m * tile.n - times.few_results) * times.result;
   if (splits > 1)
-    time += times.combine_launch +
-            2 * static_cast<double>(blocks) * tile.m * tile.n * static_cast<double>(sizeof(float)) / times.combine_bytes;
+    time += times.combine_launch + 2 * static_cast<double>(blocks) * tile.m * tile.n *
+                                       static_cast<double>(sizeof(float)) / times.combine_bytes;
   return time;
 }
 

@@ -102,14 +102,13 @@ HopperGemmAccumulators hopper_accumulators(const GpuGemmProblem& problem, GpuGem
 // Where so few rows are multiplied by weights that reading those takes all the time.
 std::optional<HopperGemmPlan> plan_few_rows(const GpuGemmProblem& problem, HopperGemmAccumulators sums,
                                             const GemmOrder& order, const GpuArchitecture& architecture) {
-  const bool is_one = problem.batch.is_constant(1) && problem.m.is_constant() && problem.n.is_constant() &&
-                      problem.n.constant() > 0;
+  const bool is_one =
+      problem.batch.is_constant(1) && problem.m.is_constant() && problem.n.is_constant() && problem.n.constant() > 0;
   if (!is_one || !problem.b_never_changes || problem.m.constant() > kHopperGemmMostFewRows ||
       sums != HopperGemmAccumulators::kOne || problem.a.element_bytes != 2 || problem.b.element_bytes != 2 ||
       !order.a_along_k || !order.b_along_k || order.a_splits_sectors || order.b_splits_sectors)
     return std::nullopt;
-  return choose_hopper_gemm_of_few_rows(architecture, problem.m.constant(), problem.n.constant(),
-                                        problem.k.constant());
+  return choose_hopper_gemm_of_few_rows(architecture, problem.m.constant(), problem.n.constant(), problem.k.constant());
 }
 
 std::optional<GpuGemmPlan> plan_hopper(const GpuGemmProblem& problem, const GpuArchitecture& architecture) {

@@ -85,8 +85,9 @@ struct HopperGemmTileQueue {
 };
 
 // The block's tile after `before`, its first after -1; scheduler.work or more when none is left. One thread. Blocks of
-// a cluster would have to agree: theirs are dealt out. So are those of blocks that begin early, and tiles that are no more than blocks: a block that begins
-// early would take a second one while another has none, and each would wait for the counter, which lies in memory.
+// a cluster would have to agree: theirs are dealt out. So are those of blocks that begin early, when the counter may be
+// another launch's, and tiles that are no more than blocks: a block that begins early would take a second one while
+// another has none, and each would wait for the counter, which lies in memory.
 template <class Problem>
 CAUSEWAY_INLINE int hopper_gemm_next_tile(const HopperGemmTileScheduler<Problem>& scheduler, uint32_t* counter,
                                           int before) {
