@@ -167,7 +167,7 @@ TEST(AttentionPlan, EachProblemHasItsMainloop) {
 // What is asked of an architecture is what a mainloop needs.
 TEST(AttentionPlan, HopperKernelsNeedTmaAndWgmma) {
   const GpuAttentionProblem problem = problem_of(DType::kBF16, 128);
-  for (bool GpuArchitecture::*capability : {&GpuArchitecture::has_tma, &GpuArchitecture::has_warpgroup_matrix}) {
+  for (bool GpuArchitecture::* capability : {&GpuArchitecture::has_tma, &GpuArchitecture::has_warpgroup_matrix}) {
     GpuArchitecture architecture = gpu_architecture("sm_90a");
     EXPECT_EQ(mainloop(problem, architecture), kHopper);
     architecture.*capability = false;
