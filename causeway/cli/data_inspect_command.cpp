@@ -88,6 +88,7 @@ void inspect_data(const InspectCommand& command) {
       json["tokenizer"] = {{"name", inspection.tokenizer->name}, {"fingerprint", inspection.tokenizer->fingerprint}};
     if (inspection.targets) json["targets"] = formats::targets_to_json(*inspection.targets);
     if (inspection.holds_pairs) json["pairs"] = true;
+    if (inspection.holds_prompts) json["prompts"] = true;
     if (inspection.documents) json["documents"] = documents_json(*inspection.documents);
     for (const SourceFile& source : inspection.sources) json["sources"].push_back(source.path);
     if (!inspection.left_out.empty()) json["left_out"] = inspection.left_out;
@@ -125,9 +126,10 @@ void inspect_data(const InspectCommand& command) {
   for (const std::string& file : inspection.left_out) output("not read    {}\n", file);
   for (const SplitInspection& split : inspection.splits) {
     output("{:<12}{} tokens in {}{}\n", split.name.empty() ? "tokens" : split.name, split.tokens,
-           inspection.holds_pairs ? fmt::format("{} preference pairs", split.documents / 2)
-                                  : fmt::format("{} documents", split.documents),
-           split.targets == split.tokens
+           inspection.holds_pairs     ? fmt::format("{} preference pairs", split.documents / 2)
+           : inspection.holds_prompts ? fmt::format("{} prompts with their records", split.documents)
+                                      : fmt::format("{} documents", split.documents),
+           split.targets == split.tokens || inspection.holds_prompts
                ? ""
                : fmt::format(", {} of them targets ({:.2f} %)", split.targets,
                              100 * static_cast<double>(split.targets) / static_cast<double>(split.tokens)));

@@ -74,6 +74,7 @@ std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, 
   require_memory(config, part, weights);
   std::unique_ptr<LanguageModel> model = model_family(config.family).build(config, part, weights);
   model->adapter_ = weights.adapter;
+  if (config.score_head) model->declare_score(weights);
   return model;
 }
 
@@ -131,6 +132,20 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   parameter.piece = declared_piece_.value_or(parameter.is_copy ? part_.pieces() - 1 : 0);
   parameters_.push_back(std::move(parameter));
   return tensor;
+}
+
+// Read by a reduction, and so whole elements; its rows and columns are cut by no axis.
+void LanguageModel::declare_score(const NewWeights& weights) {
+  CAUSEWAY_CHECK(part_.is_whole());
+  declared_piece_.reset();
+  score_ = declare(kScoreWeight, {{1, LogicalDim::kHead}, {config_.width, LogicalDim::kWidth}}, Initial::kNormal, weights);
+}
+
+void LanguageModel::initialize_score(uint64_t seed) {
+  CAUSEWAY_CHECK(score_.defined());
+  fill_with_normal(score_, {.seed = seed,
+                            .stream = hash_text(kScoreWeight).low,
+                            .standard_deviation = config_.initializer_range});
 }
 
 Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
@@ -219,8 +234,17 @@ Tensor LanguageModel::logits(const ForwardInputs& inputs) const {
 }
 
 Tensor LanguageModel::logits_of(const Tensor& hidden) const {
+  if (score_.defined()) return linear(hidden, score_);
   const Tensor logits = linear(hidden, output_weight());
   return logit_softcap() > 0 ? softcap(logits, logit_softcap()) : logits;
+}
+
+// In f32 whatever GEMMs compute in.
+Tensor LanguageModel::scores(const ForwardInputs& inputs) const {
+  CAUSEWAY_CHECK(part_.is_whole() && score_.defined());
+  const Tensor hidden = hidden_states(inputs);
+  const Scope scope("head");
+  return sum(hidden * cast(reshape(score_, {Dim(config_.width)}), DType::kF32), {-1});
 }
 
 Tensor LanguageModel::next_logits(const ForwardInputs& inputs) const {

@@ -25,6 +25,9 @@ enum class WeightStorage {
   kHalves,    // those that GEMMs alone read in halves (Tensor::uninitialized_halves()), which is for bf16 on GPUs
 };
 
+// The weight [1, width] of a reward model's score (ModelConfig::score_head), as Hugging Face calls it.
+constexpr char kScoreWeight[] = "score.weight";
+
 // How weights are made.
 struct NewWeights {
   std::optional<uint64_t> seed = {};  // nothing: of undefined contents
@@ -116,6 +119,9 @@ class LanguageModel {
   // Throws Error(kNotFound) with the nearest name.
   const Parameter& parameter(const std::string& name) const;
 
+  // Gives the weight of a reward model's score the values that it has in a new model of that seed.
+  void initialize_score(uint64_t seed);
+
   // Where this is a part of a model, ranks of all stages make the same calls, and what one needs of another is sent.
 
   // After the last norm: f32 [B, T, width]. Undefined where another stage has it.
@@ -124,11 +130,13 @@ class LanguageModel {
   virtual Tensor output_weight() const = 0;
   // Positions that a query of a layer sees, itself included; 0: all.
   virtual int64_t window(int64_t /*layer*/) const { return 0; }
-  // What the output layer makes of hidden states [..., width]: f32 [..., V], soft-capped where the family does that. On
-  // the stage that has it.
+  // What the output layer makes of hidden states [..., width]: f32 [..., V], soft-capped where the family does that; of
+  // a reward model the scores, f32 [..., 1]. On the stage that has it.
   Tensor logits_of(const Tensor& hidden) const;
   // f32 [B, T, V]; for small models and tests: training uses loss(). Of a whole model.
   Tensor logits(const ForwardInputs& inputs) const;
+  // Of a reward model, what it makes of each text up to each token: f32 [B, T]. Of a whole model.
+  Tensor scores(const ForwardInputs& inputs) const;
   // f32 [V], on every rank: those of the token that follows the first row.
   Tensor next_logits(const ForwardInputs& inputs) const;
   // f32 [B, V]: those of the tokens that follow `last`, i32 [B], of each row. Of a whole model.
@@ -190,12 +198,14 @@ class LanguageModel {
 
  private:
   Tensor last_stream(const ForwardInputs& inputs) const;
+  void declare_score(const NewWeights& weights);
 
   ModelConfig config_;
   ModelPart part_;
   std::vector<Parameter> parameters_;
   std::vector<Matrix> matrices_;
   AdapterConfig adapter_;
+  Tensor score_;                           // [1, width], of a reward model
   std::optional<int64_t> declared_piece_;  // of what is declared now; nothing: what comes before the layers
 };
 

@@ -26,6 +26,7 @@ BatchOptions StepsInFlight::batch_options() const {
   options.document_numbers = recipe.data.masks_documents();
   options.ignore_targets_across_documents = recipe.data.masks_documents();
   options.first_sample = position_.data_cursor;
+  options.all_are_inputs = recipe.preference.trains_reward_model();
   return options;
 }
 
@@ -47,7 +48,7 @@ void StepsInFlight::begin() {
   step.report.data_wait_seconds = loader_->data_wait_seconds() - waited_before;
   step.report.learning_rate = run_.recipe().optimizer.learning_rate * run_.schedule().factor(number - 1);
   step.data_cursor = loader_->cursor();
-  if (run_.reference() != nullptr) step.reference = run_.reference()->training.of_rows(*step.loaded);
+  if (run_.reference() != nullptr) step.numbers = {run_.reference()->training.of_rows(*step.loaded)};
   step.last = number == run_.recipe().train.steps;
   observer_.enter(number, kStepPhase);
   run_.step().begin(step.host_batch(), number - 1, step.report.learning_rate, observer_.watch_step(number));

@@ -24,7 +24,7 @@ struct StepOutcome {
   // Its batch is the loader's, or where the loader has gone on a copy.
   const Batch* loaded = nullptr;
   Batch copy;
-  std::vector<float> reference;  // of its rows, where the objective reads it
+  std::vector<std::vector<float>> numbers;  // of its rows, that the objective reads
   uint64_t data_cursor = 0;      // behind it
   double seconds_after_last = 0;
   // What is agreed on while it runs.
@@ -36,7 +36,7 @@ struct StepOutcome {
   TrainingBatch host_batch() const {
     const Batch& batch = loaded != nullptr ? *loaded : copy;
     return {batch.inputs, batch.targets, batch.documents, batch.global_valid_targets, batch.global_chosen_targets,
-            reference};
+            {numbers.begin(), numbers.end()}};
   }
   // Whether something that happens every `interval` steps (0: never) happens now, in a run that goes on.
   bool is_due(int64_t interval) const { return goes_on() && interval > 0 && report.step % interval == 0; }

@@ -1,4 +1,4 @@
-// What a training step minimizes: the loss of a language model's targets, or of preference pairs.
+// What a training step minimizes: the loss of a language model's targets, of preference pairs or of sampled completions.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,9 @@ namespace causeway::train {
 
 struct TrainingBatch;
 
+// What a batch has a number of, beside tokens and targets: each row, or each position of each row.
+enum class NumbersOf { kRows, kTokens };
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -23,8 +26,8 @@ class Objective {
   virtual std::vector<Tensor> trace(const LanguageModel& model, const MicroBatch& batch) const = 0;
   // What the figures behind the loss are called in metrics.
   virtual std::vector<std::string> figure_names() const { return {}; }
-  // Whether micro-batches have MicroBatch::reference.
-  virtual bool reads_reference() const { return false; }
+  // What micro-batches have of MicroBatch::numbers.
+  virtual std::vector<NumbersOf> numbers() const { return {}; }
   // The number of targets that MicroBatch::target_weight is one over.
   virtual int64_t weighed_targets(const TrainingBatch& batch) const = 0;
 };
