@@ -57,7 +57,9 @@ std::string text_of(const DocumentTokens& documents) {
 }
 
 std::string text_of(const TargetsRecord& targets) {
-  std::string text = targets.rule == "last" ? "the assistant's last turn" : "the assistant's turns";
+  std::string text = targets.rule == "prompts" ? "none: prompts, with their records behind them"
+                     : targets.rule == "last"  ? "the assistant's last turn"
+                                               : "the assistant's turns";
   for (const TargetsRecord::Template& one : targets.templates)
     text += fmt::format(", chat template {} ({})", one.name, hash_text(one.text).hex().substr(0, 8));
   if (!targets.date.empty()) text += fmt::format(", dated {}", targets.date);

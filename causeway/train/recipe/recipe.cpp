@@ -169,6 +169,8 @@ std::vector<Field> fields(Recipe& r) {
           field("preference.center_rewards_coefficient", r.preference.center_rewards_coefficient,
                 "what is added of the square of the sum of both sides' scores, which draws them around 0 (reward)")};
   all.insert(all.end(), rest.begin(), rest.end());
+  rest = grpo_fields(r.grpo);
+  all.insert(all.end(), rest.begin(), rest.end());
   rest = optimizer_fields(r.optimizer);
   all.insert(all.end(), rest.begin(), rest.end());
   rest = {
@@ -400,6 +402,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   check_mesh(r);
   check_pipeline(r);
   check_preference(r);
+  check_grpo(r);
   require(r.train.recompute_layers >= 0 && r.train.recompute_layers <= r.model.layers, "train.recompute_layers",
           fmt::format("must be from 0 to the model's layers, {}", r.model.layers));
   require(r.train.recompute_layers == 0 || r.train.recompute.value_or(RecomputePolicy::kNone) != RecomputePolicy::kNone,
@@ -446,6 +449,7 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
     require(!stated[i].key.starts_with("lora.") || stated[i].value == unset[i].value, stated[i].key,
             "has no effect without lora.rank, the rank of the adapters", hint);
   refuse_preference_without_effect(r);
+  refuse_grpo_without_effect(r);
   if (const std::string key = moment_key_without_effect(r.optimizer); !key.empty())
     require(false, "optimizer." + key,
             fmt::format("has no effect on averages in {} (optimizer.moments)", r.optimizer.own_text("moments")), hint);
