@@ -173,7 +173,10 @@ Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, 
 }
 
 Tensor LanguageModel::multiply(const Tensor& x, const Matrix& matrix, const ForwardInputs& inputs) const {
-  return model::multiply(x, matrix, adapter_, inputs.dropout_key);
+  if (!inputs.without_adapters) return model::multiply(x, matrix, adapter_, inputs.dropout_key);
+  Matrix base = matrix;
+  base.a = base.b = base.magnitude = Tensor();
+  return model::multiply(x, base, {}, {});
 }
 
 // Dropout draws from streams that are a layer's own, so that masks do not depend on what else is traced with it.
@@ -276,12 +279,23 @@ Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, c
                                           : constant_tensor(DType::kF32, {}, 0));
 }
 
-Tensor LanguageModel::token_losses(const ForwardInputs& inputs, const Tensor& targets) const {
+Tensor LanguageModel::token_losses(const ForwardInputs& inputs, const Tensor& targets, double temperature) const {
   CAUSEWAY_CHECK(part_.is_whole());
   const Tensor stream = last_stream(inputs);
   const Scope scope("head");
-  return linear_cross_entropy(last_norm(stream), output_weight(), targets,
+  Tensor hidden = last_norm(stream);
+  if (temperature != 1 && logit_softcap() > 0)
+    return cross_entropy(sampling_logits(hidden, temperature), where(ge(targets, 0.0), targets, -1),
+                         {.ignore_index = -1, .reduction = Reduction::kNone});
+  if (temperature != 1) hidden = hidden * (1 / temperature);
+  return linear_cross_entropy(hidden, output_weight(), targets,
                               {.reduction = Reduction::kNone, .softcap = logit_softcap()});
+}
+
+// In the order of token_losses().
+Tensor LanguageModel::sampling_logits(const Tensor& hidden, double temperature) const {
+  if (temperature == 1) return logits_of(hidden);
+  return logit_softcap() > 0 ? logits_of(hidden) * (1 / temperature) : logits_of(hidden * (1 / temperature));
 }
 
 Tensor LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const {

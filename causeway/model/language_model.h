@@ -79,7 +79,8 @@ struct ForwardInputs {
   Tensor cached_positions = {};
   // The same of layers of which the cache keeps the last positions alone: i32 [R], 0 to R - 1, the slots of its ring.
   Tensor ring_slots = {};
-  int64_t layer = 0;  // that is run; set by run_piece()
+  bool without_adapters = false;  // as if the model had none
+  int64_t layer = 0;              // that is run; set by run_piece()
 };
 
 // What a family's attention is beside causal.
@@ -146,8 +147,12 @@ class LanguageModel {
   Tensor loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const;
 
   // -log p(target_i) of each, f32 [B, T], 0 where a target is ignored. The gradient of each is its own, and computes
-  // the logits again. Of a whole model.
-  Tensor token_losses(const ForwardInputs& inputs, const Tensor& targets) const;
+  // the logits again. Of a whole model. At another `temperature` than 1 of the logits over it; where the family bends
+  // logits, all of them are held then.
+  Tensor token_losses(const ForwardInputs& inputs, const Tensor& targets, double temperature = 1) const;
+  // What a token that follows hidden states [..., width] is drawn by: logits over the temperature, f32 [..., V]. Their
+  // softmax is that of token_losses().
+  Tensor sampling_logits(const Tensor& hidden, double temperature) const;
 
   // One piece of it that is here. The residual stream [B, T, width] before it (before the first piece: undefined) gives
   // that after it.
