@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <initializer_list>
 #include <string_view>
-#include <vector>
 
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"
@@ -13,9 +13,9 @@
 namespace causeway::tensor {
 namespace {
 
-void require_one_shape(std::string_view op, const std::vector<Tensor>& tensors) {
+void require_one_shape(std::string_view op, std::initializer_list<Tensor> tensors) {
   bool alike = true;
-  for (const Tensor& tensor : tensors) alike = alike && tensor.shape() == tensors.front().shape();
+  for (const Tensor& tensor : tensors) alike = alike && tensor.shape() == tensors.begin()->shape();
   require_argument(alike, op, "takes numbers of the same tokens", tensors);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "causeway/base/error.h"
+#include "causeway/optimizer/optimizer.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/recipe/recipe_field.h"
 
@@ -51,6 +52,10 @@ void check_sampling_keys(const Recipe& r) {
                "Raise data.sequence_length, which holds a prompt and its completion.");
   require_grpo(grpo.temperature > 0 && std::isfinite(grpo.temperature), "grpo.temperature",
                "must be above 0: completions that are all the same teach nothing");
+  require_grpo(grpo.sampling_batch_size >= 0 &&
+                   (grpo.sampling_batch_size == 0 || r.train.batch_size % grpo.sampling_batch_size == 0),
+               "grpo.sampling_batch_size",
+               fmt::format("{} does not divide train.batch_size, {}", grpo.sampling_batch_size, r.train.batch_size));
   require_grpo(grpo.top_k >= 0, "grpo.top_k", "must not be negative");
   require_grpo(grpo.top_p > 0 && grpo.top_p <= 1, "grpo.top_p", "must be above 0 and at most 1");
 }
@@ -103,11 +108,11 @@ void refuse_what_does_not_fit(const Recipe& r) {
   refuse_where(r.train.precision == Precision::kFp8 || r.train.precision == Precision::kFp8Block, "train.precision",
                fmt::format("{} is not yet trained in 8 bits, whose scales differ between sampling and training", reward),
                "Set train.precision to bf16, tf32 or f32.");
-  refuse_where(r.optimizer.name == "schedule_free_adamw", "optimizer.name",
-               fmt::format("{} samples at the weights at which gradients are taken, and schedule_free_adamw takes them "
-                           "elsewhere",
+  refuse_where(find_optimizer(r.optimizer.name).has_gradient_point(r.optimizer),
+               r.optimizer.average_decay > 0 ? "optimizer.average_decay" : "optimizer.name",
+               fmt::format("{} samples from the weights that a run keeps, and this optimizer takes gradients elsewhere",
                            reward),
-               "Choose another optimizer.");
+               r.optimizer.average_decay > 0 ? "Leave it out." : "Choose another optimizer.");
 }
 
 }  // namespace
@@ -127,6 +132,8 @@ std::vector<Field> grpo_fields(GrpoConfig& g) {
           field("grpo.temperature", g.temperature, "logits are divided by it, in sampling and in the loss"),
           field("grpo.top_k", g.top_k, "draw among this many likeliest tokens; 0: all"),
           field("grpo.top_p", g.top_p, "draw among the likeliest tokens whose probabilities reach this together"),
+          field("grpo.sampling_batch_size", g.sampling_batch_size,
+                "completions that are sampled side by side, with a KV cache; 0: train.batch_size"),
           field("grpo.num_iterations", g.num_iterations, "optimizer steps on the same completions"),
           field("grpo.epsilon", g.epsilon, "by how much a token may become less likely before it counts no more"),
           field("grpo.epsilon_high", g.epsilon_high, "the same of more likely; 0: grpo.epsilon"),
@@ -137,6 +144,8 @@ std::vector<Field> grpo_fields(GrpoConfig& g) {
           field("grpo.mask_truncated_completions", g.mask_truncated_completions,
                 "completions that reach the most tokens before their end are not trained on")};
 }
+
+bool samples_with_cache(const Recipe& r) { return r.mesh.ranks() == 1 && !r.train.mesh_independent; }
 
 void check_grpo(const Recipe& r) {
   if (!r.grpo.is_used()) return;
@@ -159,6 +168,9 @@ void refuse_grpo_without_effect(const Recipe& r) {
                  "has an effect with grpo.reward=program alone");
   require_effect(grpo.reward == RewardKind::kProgram || grpo.reward_timeout == defaults.reward_timeout,
                  "grpo.reward_timeout", "has an effect with grpo.reward=program alone");
+  require_effect(grpo.sampling_batch_size == 0 || samples_with_cache(r), "grpo.sampling_batch_size",
+                 "has no effect over a mesh and with train.mesh_independent, where micro-batches are sampled without a "
+                 "KV cache");
   if (grpo.is_used()) return;
   GrpoConfig stated = grpo, unset = defaults;
   const std::vector<Field> given = grpo_fields(stated), usual = grpo_fields(unset);

@@ -48,7 +48,8 @@ struct GrpoConfig {
   double temperature = 1;
   int64_t top_k = 0;  // 0: all
   double top_p = 1;
-  int64_t num_iterations = 1;  // steps on the same completions
+  int64_t sampling_batch_size = 0;  // completions that are sampled side by side; 0: train.batch_size
+  int64_t num_iterations = 1;       // steps on the same completions
   double epsilon = 0.2;
   double epsilon_high = 0;  // 0: epsilon
   double beta = 0;
@@ -66,6 +67,10 @@ struct GrpoConfig {
 
 // The keys, of a configuration that outlives them.
 std::vector<Field> grpo_fields(GrpoConfig& config);
+
+// Completions are sampled with a KV cache: where weights are whole on one device, and sampling need not have the bits of
+// training.
+bool samples_with_cache(const Recipe& recipe);
 
 // Throws Error(kInvalidArgument, kUnsupported) naming the key: values out of range, and what completions cannot be
 // trained with. Sizes of batches and of the mesh are resolved.

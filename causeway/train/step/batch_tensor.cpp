@@ -13,9 +13,9 @@ Tensor make_batch_tensor(int64_t rows, int64_t length, DType dtype) {
   return Tensor::uninitialized({rows, length}, dtype, batch_sharding(Context::current()->mesh()));
 }
 
-Tensor make_row_tensor(int64_t rows) {
+Tensor make_row_tensor(int64_t rows, DType dtype) {
   const Sharding of_batch = batch_sharding(Context::current()->mesh());
-  return Tensor::uninitialized({rows}, DType::kF32, {.dims = {of_batch.dims[0]}, .partial = {}});
+  return Tensor::uninitialized({rows}, dtype, {.dims = {of_batch.dims[0]}, .partial = {}});
 }
 
 SequenceOrder batch_order(const Recipe& recipe) {

@@ -14,8 +14,8 @@ namespace causeway::train {
 // sizes must divide.
 Tensor make_batch_tensor(int64_t rows, int64_t length, DType dtype = DType::kI32);
 
-// f32 [rows], a number for each row of such a tensor, likewise.
-Tensor make_row_tensor(int64_t rows);
+// [rows], a number for each row of such a tensor, likewise.
+Tensor make_row_tensor(int64_t rows, DType dtype = DType::kF32);
 
 // In which they hold a sequence of a recipe's length: balanced over the ranks that share it, but for bits that are not
 // to depend on the mesh, as sums over tokens follow it.
