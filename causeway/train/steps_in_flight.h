@@ -9,6 +9,7 @@
 
 #include "causeway/data/batch_loader.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/grpo/rollout_source.h"
 #include "causeway/train/log/run_log.h"
 #include "causeway/train/observation/run_observer.h"
 #include "causeway/train/signals.h"
@@ -25,7 +26,8 @@ struct StepOutcome {
   const Batch* loaded = nullptr;
   Batch copy;
   std::vector<std::vector<float>> numbers;  // of its rows, that the objective reads
-  uint64_t data_cursor = 0;      // behind it
+  std::shared_ptr<const RolloutState> rollouts;  // where sampling is behind it
+  uint64_t data_cursor = 0;                      // behind it
   double seconds_after_last = 0;
   // What is agreed on while it runs.
   SignalRequest request = SignalRequest::kNone;
@@ -56,7 +58,8 @@ class StepsInFlight {
 
   // Before the first step. Throws as BatchLoader does.
   void open_data();
-  // Reads the next batch and begins its step. Throws Error where the batch cannot be read, and has begun nothing then.
+  // Reads the next batch, or samples it (RolloutSource), and begins its step. Throws Error where there can be none, and
+  // has begun nothing then.
   void begin();
   // Waits for the first that was begun. A step that is not finite counts as skipped, or where the recipe says to stop
   // then throws Error that says where the first value that is not finite was made, and leaves the position before it.
@@ -67,6 +70,8 @@ class StepsInFlight {
 
  private:
   BatchOptions batch_options() const;
+  void read_batch(StepOutcome& step);
+  void sample_batch(StepOutcome& step);
   void move_behind(const StepOutcome& step);
   void handle_non_finite(const StepOutcome& step, const StepFigures& figures);
 
@@ -74,6 +79,7 @@ class StepsInFlight {
   RunObserver& observer_;
   RunPosition position_;
   std::optional<BatchLoader> loader_;
+  std::optional<RolloutSource> rollouts_;  // in place of it, of a run that samples its data
   std::deque<StepOutcome> begun_;  // the second one where a GPU runs ahead
 };
 

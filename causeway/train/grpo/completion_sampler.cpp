@@ -78,6 +78,7 @@ std::vector<SampledTokens> CompletionSampler::sample(std::span<const std::vector
     } else {
       cached_->watch(note);
       tokens = cached_->generate(some, options, {}, first_place + first);
+      cached_->watch({});
     }
     for (size_t i = 0; i < some.size(); ++i) {
       SampledTokens& one = sampled[first + i];

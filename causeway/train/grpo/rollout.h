@@ -21,7 +21,7 @@ struct Completion {
   float advantage = 0;
   // log p of each token: as it was drawn; as training computes it by the same weights; by the weights that the run began
   // with. The latter two are empty where the loss reads none.
-  std::vector<float> sampled, older, reference;
+  std::vector<float> sampled = {}, older = {}, reference = {};
 };
 
 struct Rollout {
