@@ -151,7 +151,7 @@ std::vector<std::pair<std::string, double>> source_epochs(const TrainingData& da
 }
 
 std::vector<std::string> describe_targets(const TrainingData& data) {
-  if (!data.dataset.has_targets()) return {};
+  if (!data.dataset.has_targets() || data.dataset.holds_prompts()) return {};
   std::vector<std::string> lines;
   for (const TokenDataset::Source& source : data.dataset.sources()) {
     const uint64_t targets = data.dataset.count_targets(source);
