@@ -135,11 +135,20 @@ constexpr auto kWords = std::to_array<FieldWord>({
     // --- What is not trained here
     {NameOf::kRecipeKey, "loftq", "",
      "Adapters begin at zero (or with lora.from), not with what a base in 4 bits (lora.base) lacks."},
-    {NameOf::kRecipeKey, "dpo ipo orpo simpo loss_type preference_loss", "preference.loss", ""},
+    {NameOf::kRecipeKey, "dpo ipo orpo simpo reward_model preference_loss", "preference.loss", ""},
     {NameOf::kRecipeKey, "dpo_beta simpo_beta orpo_alpha", "preference.beta", ""},
     {NameOf::kRecipeKey, "simpo_gamma", "preference.margin", ""},
-    {NameOf::kRecipeKey, "ppo grpo rlhf rloo kto reward_model rl", "",
-     "Of training by preferences there are DPO, IPO, SimPO and ORPO (preference.loss)."},
+    {NameOf::kRecipeKey, "loss_type", "preference.loss grpo.loss_type", ""},
+    {NameOf::kRecipeKey, "grpo rl rlvr reward_funcs reward_function reward_fn", "grpo.reward", ""},
+    {NameOf::kRecipeKey, "group_size rollouts num_rollouts n_rollouts samples_per_prompt", "grpo.num_generations", ""},
+    {NameOf::kRecipeKey, "max_new_tokens max_response_length response_length", "grpo.max_completion_length", ""},
+    {NameOf::kRecipeKey, "clip_eps epsilon_low clip_ratio clip_ratio_low", "grpo.epsilon", ""},
+    {NameOf::kRecipeKey, "clip_ratio_high", "grpo.epsilon_high", ""},
+    {NameOf::kRecipeKey, "kl_coef kl_coeff kl_loss_coef kl_beta", "grpo.beta", ""},
+    {NameOf::kRecipeKey, "ppo_epochs mu num_ppo_epochs", "grpo.num_iterations", ""},
+    {NameOf::kRecipeKey, "ppo rlhf rloo kto", "",
+     "Of training by preferences there are DPO, IPO, SimPO and ORPO (preference.loss), and of reinforcement learning "
+     "GRPO (grpo.reward)."},
     {NameOf::kRecipeKey,
      "moe num_experts n_experts num_local_experts experts_per_token num_experts_per_tok router_aux_loss_coef "
      "expert_parallel expert_parallel_size expert_model_parallel_size ep ep_size moe_top_k",

@@ -66,6 +66,9 @@ ChatOptions chat_options(const PrepareCommand& command) {
 void show_chat(const PrepareSummary& summary) {
   const ChatCounts& chat = summary.chat;
   const TargetsRecord& record = *summary.manifest.targets;
+  if (summary.manifest.holds_prompts)
+    return output("prompts     {} by the chat template{}, {} texts as they are\n", chat.rendered,
+                  record.date.empty() ? "" : fmt::format(", dated {}", record.date), chat.pairs);
   const char* const samples = summary.manifest.holds_pairs ? "sides of preference pairs" : "conversations";
   if (chat.rendered > 0) {
     output("chat        {} {} by the chat template{}; trained on: {} of the assistant{}\n", chat.rendered, samples,
@@ -139,6 +142,7 @@ void prepare(PrepareCommand& command) {
                       {"without_target", summary.chat.without_target},
                       {"without_end", summary.chat.without_end},
                       {"preference_pairs", summary.chat.preferences},
+                      {"prompts", summary.manifest.holds_prompts},
                       {"targets", summary.manifest.targets->rule},
                       {"date", summary.manifest.targets->date}};
     output_json(json);
@@ -146,9 +150,10 @@ void prepare(PrepareCommand& command) {
   }
   for (const auto& [name, split] : summary.manifest.splits)
     output("{:<12}{} tokens in {}{}\n", name, split.tokens,
-           summary.manifest.holds_pairs ? fmt::format("{} preference pairs", split.documents / 2)
-                                        : fmt::format("{} documents", split.documents),
-           summary.manifest.targets ? share_of_targets(split) : "");
+           summary.manifest.holds_pairs     ? fmt::format("{} preference pairs", split.documents / 2)
+           : summary.manifest.holds_prompts ? fmt::format("{} prompts with their records", split.documents)
+                                            : fmt::format("{} documents", split.documents),
+           summary.manifest.targets && !summary.manifest.holds_prompts ? share_of_targets(split) : "");
   if (summary.manifest.targets) show_chat(summary);
   if (summary.empty_documents > 0) {
     output("left out    {} documents without text{}\n", summary.empty_documents,
@@ -221,6 +226,11 @@ void add_data_command(CLI::App& program) {
       ->check(CLI::IsMember({"all", "last"}))
       ->needs(chat)
       ->capture_default_str();
+  CLI::Option* prompts = prepare_command
+                             ->add_flag("--prompts", command->chat_options.prompts,
+                                        "Lines are prompts, texts or lists of messages, that training with grpo is to "
+                                        "answer; what stands beside them judges the answers")
+                             ->needs(chat);
   CLI::Option* max_length =
       prepare_command
           ->add_option("--max-length", command->chat_options.max_length, "Cut conversations to so many tokens")
@@ -234,6 +244,9 @@ void add_data_command(CLI::App& program) {
       ->add_flag("--skip-without-target", command->chat_options.skip_without_target,
                  "Count conversations of which nothing is trained on and leave them out; otherwise they are an error")
       ->needs(chat);
+  // Nothing of a prompt is trained on, and none is cut.
+  for (const char* option : {"--targets", "--max-length", "--skip-without-target"})
+    prepare_command->get_option(option)->excludes(prompts);
   // Conversations say themselves where their text is, and are read as transformers reads them.
   for (const char* option : {"--text-key", "--read-special-tokens"})
     prepare_command->get_option(option)->excludes(chat);

@@ -57,7 +57,9 @@ std::string text_of(const DocumentTokens& documents) {
 }
 
 std::string text_of(const TargetsRecord& targets) {
-  std::string text = targets.rule == "last" ? "the assistant's last turn" : "the assistant's turns";
+  std::string text = targets.rule == "prompts" ? "none: prompts, with their records behind them"
+                     : targets.rule == "last"  ? "the assistant's last turn"
+                                               : "the assistant's turns";
   for (const TargetsRecord::Template& one : targets.templates)
     text += fmt::format(", chat template {} ({})", one.name, hash_text(one.text).hex().substr(0, 8));
   if (!targets.date.empty()) text += fmt::format(", dated {}", targets.date);
@@ -88,6 +90,7 @@ void inspect_data(const InspectCommand& command) {
       json["tokenizer"] = {{"name", inspection.tokenizer->name}, {"fingerprint", inspection.tokenizer->fingerprint}};
     if (inspection.targets) json["targets"] = formats::targets_to_json(*inspection.targets);
     if (inspection.holds_pairs) json["pairs"] = true;
+    if (inspection.holds_prompts) json["prompts"] = true;
     if (inspection.documents) json["documents"] = documents_json(*inspection.documents);
     for (const SourceFile& source : inspection.sources) json["sources"].push_back(source.path);
     if (!inspection.left_out.empty()) json["left_out"] = inspection.left_out;
@@ -125,9 +128,10 @@ void inspect_data(const InspectCommand& command) {
   for (const std::string& file : inspection.left_out) output("not read    {}\n", file);
   for (const SplitInspection& split : inspection.splits) {
     output("{:<12}{} tokens in {}{}\n", split.name.empty() ? "tokens" : split.name, split.tokens,
-           inspection.holds_pairs ? fmt::format("{} preference pairs", split.documents / 2)
-                                  : fmt::format("{} documents", split.documents),
-           split.targets == split.tokens
+           inspection.holds_pairs     ? fmt::format("{} preference pairs", split.documents / 2)
+           : inspection.holds_prompts ? fmt::format("{} prompts with their records", split.documents)
+                                      : fmt::format("{} documents", split.documents),
+           split.targets == split.tokens || inspection.holds_prompts
                ? ""
                : fmt::format(", {} of them targets ({:.2f} %)", split.targets,
                              100 * static_cast<double>(split.targets) / static_cast<double>(split.tokens)));

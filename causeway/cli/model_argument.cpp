@@ -1,7 +1,5 @@
 #include "causeway/cli/model_argument.h"
 
-#include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "causeway/base/console.h"
@@ -33,30 +31,9 @@ std::unique_ptr<Tokenizer> tokenizer_beside(const fs::path& directory) {
   }
 }
 
-std::vector<int32_t> end_tokens(const Tokenizer& tokenizer) {
-  if (const std::optional<int32_t> end = tokenizer.end_of_text()) return {*end};
-  return {};
-}
-
-// eos_token_id is a number or a list of them.
-std::vector<int32_t> end_tokens_in(const fs::path& directory, const Tokenizer& tokenizer) {
-  const nlohmann::json ids = train::token_ids_in(directory);
-  if (!ids.contains("eos_token_id") || ids["eos_token_id"].is_null()) return end_tokens(tokenizer);
-  const nlohmann::json& said = ids["eos_token_id"];
-  const nlohmann::json list = said.is_array() ? said : nlohmann::json::array({said});
-  std::vector<int32_t> tokens;
-  for (const nlohmann::json& id : list) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > static_cast<uint64_t>(INT32_MAX))
-      throw Error(ErrorKind::kInvalidArgument, "eos_token_id is neither the id of a token nor a list of ids",
-                  directory.string(), "Correct it in generation_config.json, or in config.json.");
-    tokens.push_back(id.get<int32_t>());
-  }
-  return tokens;
-}
-
 void open_hugging_face(OpenedModel& opened, const std::string& tokenizer, Recipe& recipe) {
   opened.tokenizer = tokenizer.empty() ? tokenizer_beside(opened.directory) : load_tokenizer(tokenizer);
-  opened.end_tokens = end_tokens_in(opened.directory, *opened.tokenizer);
+  opened.end_tokens = train::end_tokens_in(opened.directory, *opened.tokenizer);
   recipe.train.precision = Precision::kF32;
   try {
     opened.model = load_hugging_face_model(opened.directory);
@@ -78,7 +55,7 @@ void open_adapter(OpenedModel& opened, const std::string& tokenizer, Recipe& rec
                 (opened.directory / kPeftConfigName).string(),
                 "Fetch the model, and name its directory under base_model_name_or_path.");
   opened.tokenizer = tokenizer.empty() ? tokenizer_beside(base) : load_tokenizer(tokenizer);
-  opened.end_tokens = end_tokens_in(base, *opened.tokenizer);
+  opened.end_tokens = train::end_tokens_in(base, *opened.tokenizer);
   recipe.train.precision = Precision::kF32;
   recipe.model = read_hugging_face_config(base);
   recipe.model_from = adapter.base;
@@ -109,7 +86,7 @@ void open_checkpoint(OpenedModel& opened, const std::string& tokenizer, Recipe& 
       !expected.empty() && expected != opened.tokenizer->fingerprint())
     throw Error(ErrorKind::kInvalidArgument, "the tokenizer is not the one the model was trained with",
                 tokenizer.empty() ? opened.directory.string() : tokenizer, "Give the right one with --tokenizer.");
-  opened.end_tokens = end_tokens(*opened.tokenizer);
+  opened.end_tokens = train::end_tokens_of_tokenizer(*opened.tokenizer);
   opened.adds_special_tokens = stood_around_documents(checkpoint, *opened.tokenizer);
   opened.model = load_checkpoint_model(checkpoint);
 }
@@ -131,6 +108,9 @@ OpenedModel open_model(const fs::path& path, const std::string& tokenizer, std::
       open_checkpoint(opened, tokenizer, recipe);
     });
   }
+  if (opened.model->config().score_head)
+    throw Error(ErrorKind::kUnsupported, "is a reward model, which gives scores and writes no text",
+                opened.directory.string(), "Name a language model; causeway export writes this one for transformers.");
   if (precision) recipe.train.precision = *precision;
   opened.precision = recipe.train.precision;
   opened.pipeline = pipeline_options(recipe);

@@ -6,11 +6,6 @@
 namespace causeway::data {
 namespace {
 
-// Of a row that the window takes.
-int64_t positions_of(const SampleWindow& window) {
-  return window.length < 2 ? 0 : static_cast<int64_t>(window.length) - 1;
-}
-
 BatchOptions checked(const TokenDataset& dataset, BatchOptions options) {
   const auto refuse = [](const std::string& what, const std::string& where, const std::string& hint) {
     throw Error(ErrorKind::kInvalidArgument, what, where, hint);
@@ -176,7 +171,13 @@ void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
   batch.global_valid_targets = batch.valid_targets + others;
 }
 
+int64_t BatchLoader::positions_of(const SampleWindow& window) const {
+  if (options_.all_are_inputs) return static_cast<int64_t>(window.length);
+  return window.length < 2 ? 0 : static_cast<int64_t>(window.length) - 1;
+}
+
 int64_t BatchLoader::count_valid_targets(const SampleWindow& window) const {
+  if (options_.all_are_inputs) return window.length > 0 ? 1 : 0;
   const int64_t positions = positions_of(window);
   if (positions == 0 || (!options_.ignore_targets_across_documents && !has_targets_)) return positions;
   thread_local std::vector<uint8_t> valid;
@@ -215,6 +216,7 @@ void BatchLoader::fill_window(const SampleWindow& window, int64_t row, int64_t c
   dataset_.read(window.offset, tokens);
   if (options_.vocabulary_size > 0) check_vocabulary(window, tokens);
   const ptrdiff_t start = row * options_.sequence_length + column;
+  if (options_.all_are_inputs) return fill_whole_window(tokens, start, batch);
   const auto inputs = batch.inputs.begin() + start;
   const auto targets = batch.targets.begin() + start;
   std::copy(tokens.begin(), tokens.end() - 1, inputs);
@@ -238,6 +240,12 @@ void BatchLoader::fill_window(const SampleWindow& window, int64_t row, int64_t c
     targets[static_cast<ptrdiff_t>(i)] = kIgnoredTarget;
     --batch.valid_targets;
   }
+}
+
+void BatchLoader::fill_whole_window(std::span<const int32_t> tokens, ptrdiff_t start, Batch& batch) const {
+  std::ranges::copy(tokens, batch.inputs.begin() + start);
+  batch.targets[static_cast<size_t>(start) + tokens.size() - 1] = 0;
+  ++batch.valid_targets;
 }
 
 void BatchLoader::check_vocabulary(const SampleWindow& window, std::span<const int32_t> tokens) const {

@@ -41,6 +41,9 @@ struct BatchOptions {
   // which the dataset says that they are none.
   bool ignore_targets_across_documents = false;
   bool document_numbers = false;  // Batch::documents
+  // All tokens of a row's window are inputs, the last one too. Of its positions that of the last token alone has a
+  // target, which is 0: there something is read of the whole text.
+  bool all_are_inputs = false;
   // Batches to read ahead; 0 reads in next() itself.
   int read_ahead = 2;
   // The data cursor to start at: samples consumed before.
@@ -115,7 +118,10 @@ class BatchLoader {
   BatchLoader(const TokenDataset& dataset, WindowsOf windows_of, const BatchOptions& options);
   void fill(uint64_t first_sample, Batch& batch) const;
   void fill_row(std::span<const SampleWindow> windows, int64_t row, Batch& batch) const;
+  // Positions of a row that the window takes.
+  int64_t positions_of(const SampleWindow& window) const;
   void fill_window(const SampleWindow& window, int64_t row, int64_t column, Batch& batch) const;
+  void fill_whole_window(std::span<const int32_t> tokens, ptrdiff_t start, Batch& batch) const;
   // For each position of the window's row: 1 where the loss counts what follows it.
   void read_valid_targets(const SampleWindow& window, std::vector<uint8_t>& valid) const;
   // Of a row that another loader reads.

@@ -7,6 +7,7 @@
 #include "causeway/base/printable.h"
 #include "causeway/base/utf8.h"
 #include "causeway/data/preference_record.h"
+#include "causeway/data/prompt_record.h"
 #include "causeway/formats/tokenizer/tokenizer_settings.h"
 
 namespace causeway::data {
@@ -69,6 +70,12 @@ bool reads_parts(const formats::ChatTemplate& chat_template, const nlohmann::ord
     const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
     return has(marker) && !has("'text': '" + marker) && !has("\"text\": \"" + marker) && !has("\"text\":\"" + marker);
   });
+}
+
+// Where the template says it, and of which record.
+Error naming_template(const Error& error, const formats::ChatTemplate& chat_template, const std::string& where) {
+  const std::string place = error.where().empty() ? chat_template.where() : error.where();
+  return Error(error.kind(), error.message(), fmt::format("{} ({})", where, place), error.hint());
 }
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
@@ -206,7 +213,41 @@ PreferenceSample ChatEncoder::encode_preference(nlohmann::ordered_json object, c
   return pair;
 }
 
-ChatEncoder::Rendered ChatEncoder::render(ChatRecord& record, ChatSample& sample, const std::string& where) const {
+ChatSample ChatEncoder::encode_prompt(const nlohmann::ordered_json& object, const std::string& where) const {
+  ChatRecord record = read_prompt_record(object, where);
+  ChatSample sample;
+  if (record.is_rendered()) {
+    const NamedTemplate& used = template_of(record, where);
+    try {
+      formats::RenderedChat chat = used.chat_template.render(record.input);
+      sample.counts = {.rendered = 1, .dated = chat.used_date ? uint64_t{1} : 0};
+      sample.text = std::move(chat.text);
+    } catch (const Error& error) {
+      throw naming_template(error, used.chat_template, where);
+    }
+  } else {
+    sample.counts.pairs = 1;
+    sample.ids = around_.before;
+    sample.text = *record.prompt;
+  }
+  tokenizer_.encode_to(sample.text, true, sample.ids);
+  if (sample.ids.empty()) throw Error(ErrorKind::kInvalidArgument, "the prompt has no token", where, "Leave it out.");
+  sample.targets.assign(sample.ids.size(), 0);
+  const std::string line = object.dump(-1, ' ', true);
+  std::vector<int32_t> ids;
+  tokenizer_.encode_to(line, false, ids);
+  if (tokenizer_.decode(ids) != line)
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("the tokenizer \"{}\" does not give the text of the record back, and so cannot keep it: {}",
+                            tokenizer_.name(), shown_text(line)),
+                where, "Write the record with other characters.");
+  sample.ids.insert(sample.ids.end(), ids.begin(), ids.end());
+  sample.targets.resize(sample.ids.size(), 1);
+  sample.first_target = sample.text.size();
+  return sample;
+}
+
+const ChatEncoder::NamedTemplate& ChatEncoder::template_of(ChatRecord& record, const std::string& where) const {
   if (templates_.empty()) {
     throw Error(ErrorKind::kInvalidArgument, "the record is a list of messages, and the tokenizer has no chat template",
                 where, "Give one: --chat-template FILE.");
@@ -220,10 +261,15 @@ ChatEncoder::Rendered ChatEncoder::render(ChatRecord& record, ChatSample& sample
   for (const auto& [name, value] : record.input.variables.items()) variables[name] = value;
   record.input.variables = std::move(variables);
   record.input.date = options_.date;
+  return *used;
+}
+
+ChatEncoder::Rendered ChatEncoder::render(ChatRecord& record, ChatSample& sample, const std::string& where) const {
+  const NamedTemplate& used = template_of(record, where);
   try {
-    formats::RenderedChat chat = used->chat_template.render(record.input);
+    formats::RenderedChat chat = used.chat_template.render(record.input);
     std::vector<TargetSpan> targets =
-        formats::target_spans(used->chat_template, record.input, chat, {.turns = options_.turns});
+        formats::target_spans(used.chat_template, record.input, chat, {.turns = options_.turns});
     std::erase_if(targets, [&](const TargetSpan& target) {
       return target.message >= 0 && !record.is_trained[static_cast<size_t>(target.message)];
     });
@@ -237,9 +283,7 @@ ChatEncoder::Rendered ChatEncoder::render(ChatRecord& record, ChatSample& sample
     sample.counts.dated = chat.used_date ? 1 : 0;
     return {std::move(chat.text), std::move(targets)};
   } catch (const Error& error) {
-    // Where the template says it, and of which record.
-    const std::string place = error.where().empty() ? used->chat_template.where() : error.where();
-    throw Error(error.kind(), error.message(), fmt::format("{} ({})", where, place), error.hint());
+    throw naming_template(error, used.chat_template, where);
   }
 }
 

@@ -47,13 +47,24 @@ class ChatEncoder {
   // left out with the other. Throws Error naming `where` as read_preference_record() does, too, and for sides that are
   // the same tokens.
   PreferenceSample encode_preference(nlohmann::ordered_json record, const std::string& where) const;
+  // A prompt that asks for an answer, and behind it, as targets, the record as one line of JSON in ASCII. `text` is the
+  // prompt's. Throws Error naming `where` as read_prompt_record() does, for what the template refuses, and where the
+  // tokenizer does not give the record's text back.
+  ChatSample encode_prompt(const nlohmann::ordered_json& record, const std::string& where) const;
 
  private:
   struct Rendered {
     std::string text;
     std::vector<formats::TargetSpan> targets;
   };
+  struct NamedTemplate {
+    std::string name;
+    formats::ChatTemplate chat_template;
+    bool reads_parts;  // of a message's content
+  };
   void add_template(const formats::ChatTemplateFile& file);
+  // The template of a record, which is given its variables and the date.
+  const NamedTemplate& template_of(ChatRecord& record, const std::string& where) const;
   // Throws Error(kInvalidArgument) where the template leaves out the content of this message (from 0).
   static void require_content(const ChatRecord& record, const formats::RenderedChat& chat, size_t message);
   Rendered render(ChatRecord& record, ChatSample& sample, const std::string& where) const;
@@ -64,11 +75,6 @@ class ChatEncoder {
   const Tokenizer& tokenizer_;
   DocumentTokens around_;
   nlohmann::ordered_json variables_;
-  struct NamedTemplate {
-    std::string name;
-    formats::ChatTemplate chat_template;
-    bool reads_parts;  // of a message's content
-  };
   std::vector<NamedTemplate> templates_;
 };
 

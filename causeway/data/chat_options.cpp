@@ -32,7 +32,7 @@ ChatCounts& ChatCounts::operator+=(const ChatCounts& other) {
 
 TargetsRecord ChatOptions::record(const ChatCounts& counts) const {
   TargetsRecord record;
-  record.rule = turns == formats::ChatTurns::kAll ? "all" : "last";
+  record.rule = prompts ? "prompts" : turns == formats::ChatTurns::kAll ? "all" : "last";
   if (counts.rendered > 0)
     for (const formats::ChatTemplateFile& one : templates) record.templates.push_back({one.name, one.text});
   if (counts.dated > 0) record.date = date_text;
@@ -44,6 +44,7 @@ TargetsRecord ChatOptions::record(const ChatCounts& counts) const {
 std::optional<DocumentTokens> ChatOptions::documents_of(const ChatCounts& counts, const DocumentTokens& around) const {
   DocumentTokens documents;
   if (counts.rendered == 0) documents = around;
+  if (prompts) documents.after.clear();
   documents.read_special_tokens = true;
   if (counts.rendered > 0 && counts.pairs > 0 && (!around.before.empty() || !around.after.empty())) return std::nullopt;
   return documents;

@@ -46,6 +46,8 @@ struct ChatOptions {
   TruncatedSide truncated_side = TruncatedSide::kRight;
   // Samples of which nothing is trained on are counted and left out; otherwise they are an error.
   bool skip_without_target = false;
+  // Records are prompts to be answered (prompt_record.h), each with its record behind it as the target.
+  bool prompts = false;
 
   // What a dataset records of them.
   TargetsRecord record(const ChatCounts& counts) const;

@@ -107,8 +107,10 @@ void DocumentEncoder::encode_chat(EncodedBlock& block, const JsonLine& line, con
                 "Without --strict, U+FFFD takes the place of each, and such conversations are counted.");
   }
   block.replaced_surrogates += record.replaced_surrogates;
-  if (is_preference_record(record.object)) return encode_preference(block, line, record, where);
-  const ChatSample sample = chat_->encode(std::move(record.object), where);
+  if (!options_.chat->prompts && is_preference_record(record.object))
+    return encode_preference(block, line, record, where);
+  const ChatSample sample = options_.chat->prompts ? chat_->encode_prompt(record.object, where)
+                                                   : chat_->encode(std::move(record.object), where);
   if (block.first_conversation == 0) block.first_conversation = line.number;
   block.chat += sample.counts;
   block.text_bytes += sample.text.size();

@@ -17,8 +17,8 @@ class DocumentPairs {
  public:
   // Of one source of the dataset, which is not kept. Throws Error(kInvalidArgument) naming the source when it holds no
   // pairs, when a document has no partner, and when a document has more than sequence_length + 1 tokens (with how many
-  // have).
-  DocumentPairs(const TokenDataset& dataset, size_t source, int64_t sequence_length);
+  // have), or more than sequence_length where `all_are_inputs`, its last token too (BatchOptions::all_are_inputs).
+  DocumentPairs(const TokenDataset& dataset, size_t source, int64_t sequence_length, bool all_are_inputs = false);
 
   uint64_t count() const { return offsets_.size() / 2; }
   uint64_t samples() const { return offsets_.size(); }
@@ -34,8 +34,9 @@ class DocumentPairs {
 class PairOrder {
  public:
   // Throws what DocumentPairs throws.
-  PairOrder(const TokenDataset& dataset, size_t source, int64_t sequence_length, uint64_t seed)
-      : pairs_(std::make_shared<const DocumentPairs>(dataset, source, sequence_length)),
+  PairOrder(const TokenDataset& dataset, size_t source, int64_t sequence_length, uint64_t seed,
+            bool all_are_inputs = false)
+      : pairs_(std::make_shared<const DocumentPairs>(dataset, source, sequence_length, all_are_inputs)),
         epochs_(pairs_->count(), seed, source) {}
 
   uint64_t samples_per_epoch() const { return pairs_->samples(); }

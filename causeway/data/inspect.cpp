@@ -168,6 +168,7 @@ DatasetInspection inspect_dataset(const std::filesystem::path& path,
     result.documents = dataset.documents();
     result.targets = dataset.targets();
     result.holds_pairs = dataset.holds_pairs();
+    result.holds_prompts = dataset.holds_prompts();
     SplitInspection split;
     split.name = name;
     for (const TokenShard& shard : dataset.shards()) {

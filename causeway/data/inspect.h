@@ -38,7 +38,7 @@ struct DatasetInspection {
   std::optional<TokenizerIdentity> tokenizer;
   std::optional<DocumentTokens> documents;
   std::optional<TargetsRecord> targets;  // nothing where all tokens are
-  bool holds_pairs = false;
+  bool holds_pairs = false, holds_prompts = false;
   std::vector<SourceFile> sources;
   std::vector<SplitInspection> splits;
   std::vector<std::string> left_out;  // files of a directory that are of no split, each as "PATH: why"

@@ -76,12 +76,19 @@ std::vector<uint64_t> SourceShares::counts(uint64_t samples) const {
 }
 
 MixtureOrder::MixtureOrder(const TokenDataset& dataset, std::span<const double> weights, int64_t sequence_length,
-                           uint64_t seed, Packing packing)
-    : shares_(weights), samples_of_turn_(dataset.holds_pairs() ? 2 : 1) {
+                           uint64_t seed, Packing packing, const GroupedSamples& grouped)
+    : shares_(weights),
+      samples_of_turn_(dataset.holds_pairs()     ? 2
+                       : dataset.holds_prompts() ? grouped.completions
+                                                 : 1) {
   CAUSEWAY_CHECK(weights.size() == dataset.sources().size());
   for (size_t i = 0; i < weights.size(); ++i) {
     if (dataset.holds_pairs()) {
-      orders_.emplace_back(PairOrder(dataset, i, sequence_length, seed));
+      orders_.emplace_back(PairOrder(dataset, i, sequence_length, seed, grouped.all_are_inputs));
+      offsets_.push_back(0);
+    } else if (dataset.holds_prompts()) {
+      const int64_t longest = sequence_length + 1 - grouped.completion_tokens;
+      orders_.emplace_back(PromptOrder(dataset, i, longest, grouped.completions, seed));
       offsets_.push_back(0);
     } else if (packing == Packing::kDocuments) {
       orders_.emplace_back(PackedOrder(dataset, i, sequence_length, seed));
@@ -106,6 +113,11 @@ const DocumentPacking* MixtureOrder::packing(size_t source) const {
 const DocumentPairs* MixtureOrder::pairs(size_t source) const {
   const auto* order = std::get_if<PairOrder>(&orders_[source]);
   return order == nullptr ? nullptr : &order->pairs();
+}
+
+const DocumentPrompts* MixtureOrder::prompts(size_t source) const {
+  const auto* order = std::get_if<PromptOrder>(&orders_[source]);
+  return order == nullptr ? nullptr : &order->prompts();
 }
 
 std::vector<SampleWindow> MixtureOrder::windows(uint64_t sample) const {

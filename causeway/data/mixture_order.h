@@ -9,6 +9,7 @@
 
 #include "causeway/data/document_packing.h"
 #include "causeway/data/document_pairs.h"
+#include "causeway/data/document_prompts.h"
 #include "causeway/data/packing.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
@@ -48,17 +49,24 @@ class SourceShares {
   std::vector<Node> nodes_;  // the root last
 };
 
+// How samples of preference pairs and of prompts are made of a dataset's documents.
+struct GroupedSamples {
+  bool all_are_inputs = false;     // of a side of a pair: BatchOptions::all_are_inputs
+  uint64_t completions = 1;        // of a prompt, each a sample
+  int64_t completion_tokens = 0;   // of each at most, for which a row has room behind the prompt
+};
+
 // The endless training order over the sources of a joined dataset: each has an order of its own, with its own
 // permutation for each of its epochs, and is taken from as SourceShares says. The first source has the order that it
-// would have alone. Of preference pairs a sample is one side (PairOrder), pairs are dealt out whole, and nothing is
-// packed.
+// would have alone. Of preference pairs a sample is one side (PairOrder), of prompts one of a prompt's completions
+// (PromptOrder); pairs and the completions of a prompt are dealt out whole, and nothing is packed.
 class MixtureOrder {
  public:
   // A weight for each of dataset.sources(). Throws Error(kInvalidArgument) when sequence_length is not positive or a
-  // source does not fill one window, cannot be packed (DocumentPacking) or has pairs that do not fit
-  // (DocumentPairs), naming it.
+  // source does not fill one window, cannot be packed (DocumentPacking) or has pairs or prompts that do not fit
+  // (DocumentPairs, DocumentPrompts), naming it.
   MixtureOrder(const TokenDataset& dataset, std::span<const double> weights, int64_t sequence_length, uint64_t seed,
-               Packing packing = Packing::kWindows);
+               Packing packing = Packing::kWindows, const GroupedSamples& grouped = {});
 
   const SourceShares& shares() const { return shares_; }
   uint64_t samples_per_epoch(size_t source) const;
@@ -71,13 +79,15 @@ class MixtureOrder {
   const DocumentPacking* packing(size_t source) const;
   // Its pairs; nullptr where it has none.
   const DocumentPairs* pairs(size_t source) const;
+  // Its prompts; nullptr where it has none.
+  const DocumentPrompts* prompts(size_t source) const;
 
  private:
   SourceShares shares_;
-  std::vector<std::variant<SampleOrder, PackedOrder, PairOrder>> orders_;
+  std::vector<std::variant<SampleOrder, PackedOrder, PairOrder, PromptOrder>> orders_;
   std::vector<uint64_t> offsets_;  // by which the windows of each order are shifted
   uint64_t samples_per_epoch_ = 0;
-  uint64_t samples_of_turn_ = 1;  // 2 of pairs
+  uint64_t samples_of_turn_ = 1;  // 2 of pairs, of prompts as many as a prompt has completions
 };
 
 }  // namespace causeway::data

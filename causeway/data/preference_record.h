@@ -21,7 +21,8 @@ struct PreferenceRecord {
 
 // Throws Error(kInvalidArgument) naming `where` for a record without one of its sides (with the fields that it has),
 // with sides that are of different kinds, empty or equal, with a prompt that is none of both, and for texts without a
-// prompt beside a field that looks like one.
+// prompt beside a field that looks like one; Error(kUnsupported) for one with "margin", which a reward model would have
+// to keep between the scores of its sides.
 PreferenceRecord read_preference_record(nlohmann::ordered_json record, const std::string& where);
 
 }  // namespace causeway::data

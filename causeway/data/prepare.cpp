@@ -50,9 +50,9 @@ class Preparation {
       encoder_.hash_documents();
     }
     train_.emplace(directory_, std::string(kTrainSplit), options_.tokens_per_shard, identity_, documents_, sources_,
-                   options_.chat.has_value(), holds_pairs_);
+                   options_.chat.has_value(), holds_pairs_, holds_prompts());
     validation_.emplace(directory_, std::string(kValidationSplit), options_.tokens_per_shard, identity_, documents_,
-                        sources_, options_.chat.has_value(), holds_pairs_);
+                        sources_, options_.chat.has_value(), holds_pairs_, holds_prompts());
 
     OrderedPipeline<EncodedBlock> pipeline;
     pipeline.workers = static_cast<size_t>(options_.threads > 0 ? options_.threads : available_processors());
@@ -81,6 +81,8 @@ class Preparation {
 
  private:
   bool wants_validation() const { return options_.validation_fraction > 0 || !options_.validation_inputs.empty(); }
+
+  bool holds_prompts() const { return options_.chat && options_.chat->prompts; }
 
   // In the calling thread, in the order of the inputs.
   void write(const EncodedBlock& block) {
@@ -197,6 +199,7 @@ class Preparation {
     summary.chat = chat_;
     if (options_.chat) summary.manifest.targets = options_.chat->record(chat_);
     summary.manifest.holds_pairs = holds_pairs_;
+    summary.manifest.holds_prompts = holds_prompts();
     summary.manifest.sources = sources_;
     summary.manifest.splits[std::string(kTrainSplit)] = train_->entry();
     if (wants_validation()) summary.manifest.splits[std::string(kValidationSplit)] = validation_->entry();

@@ -9,7 +9,8 @@ namespace causeway::data {
 
 SplitWriter::SplitWriter(std::filesystem::path directory, std::string name, uint64_t tokens_per_shard,
                          TokenizerIdentity tokenizer, const std::optional<DocumentTokens>& documents,
-                         const std::vector<SourceFile>& sources, bool has_targets, const bool& holds_pairs)
+                         const std::vector<SourceFile>& sources, bool has_targets, const bool& holds_pairs,
+                         bool holds_prompts)
     : directory_(std::move(directory)),
       name_(std::move(name)),
       tokens_per_shard_(tokens_per_shard),
@@ -17,7 +18,8 @@ SplitWriter::SplitWriter(std::filesystem::path directory, std::string name, uint
       documents_(documents),
       sources_(sources),
       has_targets_(has_targets),
-      holds_pairs_(holds_pairs) {}
+      holds_pairs_(holds_pairs),
+      holds_prompts_(holds_prompts) {}
 
 void SplitWriter::append(std::span<const int32_t> ids, std::span<const uint8_t> targets, bool starts_document,
                          size_t source) {
@@ -45,7 +47,7 @@ void SplitWriter::append(std::span<const int32_t> ids, std::span<const uint8_t> 
 void SplitWriter::flush() {
   if (!builder_) return;
   // A source's size and hash are known when it has been read to its end; the dataset's description has them.
-  ShardMetadata metadata{tokenizer_, {}, documents_, holds_pairs_};
+  ShardMetadata metadata{tokenizer_, {}, documents_, holds_pairs_, holds_prompts_};
   for (const size_t source : shard_sources_) metadata.sources.push_back({sources_[source].path, 0, {}});
   const std::string file = fmt::format("{}-{:05}.tokens", name_, entry_.shards.size());
   const TokenShardBuilder::Written hashes = builder_->write(directory_ / file, metadata);

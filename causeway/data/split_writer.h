@@ -17,10 +17,10 @@ class SplitWriter {
  public:
   // Writes `directory`/`name`-00000.tokens and so on. `sources` are those that append() counts; it may grow, and
   // `documents` and `holds_pairs` change before the first shard is written. `has_targets`: the shards say which tokens
-  // are targets.
+  // are targets; `holds_prompts`: as of a dataset.
   SplitWriter(std::filesystem::path directory, std::string name, uint64_t tokens_per_shard, TokenizerIdentity tokenizer,
               const std::optional<DocumentTokens>& documents, const std::vector<SourceFile>& sources, bool has_targets,
-              const bool& holds_pairs);
+              const bool& holds_pairs, bool holds_prompts = false);
 
   const SplitEntry& entry() const { return entry_; }
 
@@ -38,6 +38,7 @@ class SplitWriter {
   const std::vector<SourceFile>& sources_;
   bool has_targets_;
   const bool& holds_pairs_;
+  bool holds_prompts_;
   SplitEntry entry_;
   std::optional<TokenShardBuilder> builder_;
   std::vector<size_t> shard_sources_;

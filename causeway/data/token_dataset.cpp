@@ -142,11 +142,15 @@ TokenDataset TokenDataset::join(std::vector<TokenDataset> datasets) {
   const int token_bytes = joined.shards_.front().token_bytes();
   for (TokenDataset& dataset : std::span(datasets).subspan(1)) {
     require_same_tokenizer(joined, dataset);
-    if (joined.holds_pairs_ != dataset.holds_pairs_)
+    const auto require_one_kind = [&](bool is, bool first_is, const char* kind) {
+      if (is == first_is) return;
       throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("the dataset {} of preference pairs, and {} {}", dataset.holds_pairs_ ? "is" : "is not",
-                              joined.path_.string(), joined.holds_pairs_ ? "is one" : "is not"),
+                  fmt::format("the dataset {} of {}, and {} {}", is ? "is" : "is not", kind, joined.path_.string(),
+                              first_is ? "is one" : "is not"),
                   dataset.path_.string(), "Train on one kind of data.");
+    };
+    require_one_kind(dataset.holds_pairs_, joined.holds_pairs_, "preference pairs");
+    require_one_kind(dataset.holds_prompts_, joined.holds_prompts_, "prompts");
     if (!joined.tokenizer_identity_ && dataset.shards_.front().token_bytes() != token_bytes) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the token ids are {} bytes wide, those of {} {}: they are not of one tokenizer",
@@ -188,6 +192,7 @@ TokenDataset TokenDataset::open_shards(const std::filesystem::path& path, std::s
     dataset.tokenizer_identity_ = metadata->tokenizer;
     dataset.documents_ = metadata->documents;
     dataset.holds_pairs_ = metadata->holds_pairs;
+    dataset.holds_prompts_ = metadata->holds_prompts;
   }
   for (const TokenShard& shard : dataset.shards_) {
     if (shard.format() != dataset.shards_.front().format() ||
@@ -248,6 +253,7 @@ void TokenDataset::open_prepared(std::string_view split, const TokenDatasetOptio
   documents_ = manifest.documents;
   targets_ = manifest.targets;
   holds_pairs_ = manifest.holds_pairs;
+  holds_prompts_ = manifest.holds_prompts;
   for (const ShardEntry& entry : found->second.shards) {
     const std::filesystem::path file = path_ / entry.file;
     add_shard(TokenShard::open(file, options.token_bytes), options);
@@ -329,6 +335,7 @@ std::string TokenDataset::fingerprint() const {
     if (shard.has_targets()) identity += fmt::format("targets {}\n", shard.stored_targets_hash().hex());
   }
   if (holds_pairs_) identity += "pairs\n";
+  if (holds_prompts_) identity += "prompts\n";
   return hash_text(identity).hex();
 }
 

@@ -47,7 +47,7 @@ class TokenDataset {
 
   // Several datasets, the sources of a mixture, as one: their tokens one after the other. Throws
   // Error(kInvalidArgument) naming two of them that were made with different tokenizers, or of which one holds
-  // preference pairs and the other does not.
+  // preference pairs or prompts and the other does not.
   static TokenDataset join(std::vector<TokenDataset> datasets);
 
   uint64_t token_count() const { return token_count_; }
@@ -90,6 +90,8 @@ class TokenDataset {
   const std::optional<TargetsRecord>& targets() const { return targets_; }
   // Whether its documents are preference pairs: one that was chosen with its prompt, and the rejected one behind it.
   bool holds_pairs() const { return holds_pairs_; }
+  // Whether its documents are prompts to be answered, each with its record behind it (DocumentPrompts).
+  bool holds_prompts() const { return holds_prompts_; }
   // What stands around each document, when the files say so; of several sources, the first one's.
   const std::optional<DocumentTokens>& documents() const { return documents_; }
   // Whether every shard tells where its documents start.
@@ -127,7 +129,7 @@ class TokenDataset {
   std::optional<TokenizerIdentity> tokenizer_identity_;
   std::optional<DocumentTokens> documents_;
   std::optional<TargetsRecord> targets_;
-  bool holds_pairs_ = false;
+  bool holds_pairs_ = false, holds_prompts_ = false;
 };
 
 // The tokenizer that the dataset at `path` says it was made with, from its description alone: of a prepared directory

@@ -204,6 +204,7 @@ std::string print_shard_metadata(const ShardMetadata& metadata) {
   OrderedJson json = {{"tokenizer", tokenizer_to_json(metadata.tokenizer)}};
   add_documents(json, metadata.documents);
   if (metadata.holds_pairs) json["pairs"] = true;
+  if (metadata.holds_prompts) json["prompts"] = true;
   json["sources"] = sources_to_json(metadata.sources);
   return dump(json, -1);
 }
@@ -213,7 +214,7 @@ ShardMetadata parse_shard_metadata(std::string_view text, const std::string& whe
   const Fields fields(json, "the shard's description", where);
   const TokenizerIdentity tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
   return {tokenizer, sources_from_json(fields.list("sources"), where),
-          documents_from_json(fields, json, tokenizer.vocabulary_size, where), fields.flag("pairs")};
+          documents_from_json(fields, json, tokenizer.vocabulary_size, where), fields.flag("pairs"), fields.flag("prompts")};
 }
 
 std::string print_manifest(const DatasetManifest& manifest) {
@@ -222,6 +223,7 @@ std::string print_manifest(const DatasetManifest& manifest) {
   add_documents(json, manifest.documents);
   if (manifest.targets) json["targets"] = targets_to_json(*manifest.targets);
   if (manifest.holds_pairs) json["pairs"] = true;
+  if (manifest.holds_prompts) json["prompts"] = true;
   json["splits"] = OrderedJson::object();
   for (const auto& [name, split] : manifest.splits) {
     OrderedJson shards = OrderedJson::array();
@@ -257,6 +259,7 @@ DatasetManifest parse_manifest(std::string_view text, const std::string& where) 
   manifest.documents = documents_from_json(fields, json, manifest.tokenizer.vocabulary_size, where);
   if (has_targets) manifest.targets = targets_from_json(fields.at("targets"), where);
   manifest.holds_pairs = fields.flag("pairs");
+  manifest.holds_prompts = fields.flag("prompts");
   manifest.sources = sources_from_json(fields.list("sources"), where);
   const Json& splits = fields.at("splits");
   if (!splits.is_object() || splits.empty()) refuse_manifest("\"splits\" names no split", where);

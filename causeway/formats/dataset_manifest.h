@@ -44,7 +44,7 @@ struct ShardMetadata {
   // Not known of ids that somebody else's program made. Of text that was prepared before it was recorded, nothing
   // stands before each document.
   std::optional<DocumentTokens> documents = std::nullopt;
-  bool holds_pairs = false;  // as of a dataset
+  bool holds_pairs = false, holds_prompts = false;  // as of a dataset
 };
 
 struct ShardEntry {
@@ -84,6 +84,8 @@ struct DatasetManifest {
   std::optional<TargetsRecord> targets = std::nullopt;  // nothing where all tokens are
   // Documents are preference pairs: the completion that was chosen with its prompt, then the rejected one.
   bool holds_pairs = false;
+  // Documents are prompts that are to be answered, and behind each, as targets, its record as a line of JSON.
+  bool holds_prompts = false;
 };
 
 constexpr std::string_view kManifestFileName = "dataset.json";

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/philox.h"
 
 namespace causeway::generate {
 namespace {
@@ -70,6 +71,13 @@ void check_sampling(const SamplingOptions& options) {
           "at least 0");
   require(options.top_p > 0 && options.top_p <= 1, "top_p", options.top_p, "above 0 and at most 1");
   require(options.min_p >= 0 && options.min_p <= 1, "min_p", options.min_p, "between 0 and 1");
+}
+
+double uniform_of_token(uint64_t seed, uint64_t place, uint64_t token) {
+  const uint32_t bits = philox_4x32_10(
+      {static_cast<uint32_t>(token), static_cast<uint32_t>(place), static_cast<uint32_t>(place >> 32), 0},
+      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)})[0];
+  return (bits + 0.5) / 4294967296.0;
 }
 
 int32_t draw_token(std::span<const float> logits, std::span<const int32_t> before, const SamplingOptions& options,

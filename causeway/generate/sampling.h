@@ -29,6 +29,10 @@ struct SamplingOptions {
 // Throws Error(kInvalidArgument) naming the option that is out of its range.
 void check_sampling(const SamplingOptions& options);
 
+// The uniform number in (0, 1) that token number `token` of a text is drawn by: of nothing but the seed and the text's
+// place.
+double uniform_of_token(uint64_t seed, uint64_t place, uint64_t token);
+
 // The index drawn by a uniform number in [0, 1); `before` are the tokens that are there. The logits are finite.
 int32_t draw_token(std::span<const float> logits, std::span<const int32_t> before, const SamplingOptions& options,
                    double uniform);

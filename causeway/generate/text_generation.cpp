@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "causeway/base/error.h"
-#include "causeway/graph/philox.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/cast_tensors.h"
 #include "causeway/tensor/ops.h"
@@ -99,14 +98,10 @@ std::vector<float> TextGenerator::recomputed_logits(const Text& text) {
 // The numbers of one prompt's draws are those of its place among the prompts. Nothing where a logit is not finite.
 std::optional<int32_t> TextGenerator::draw(const Text& text, std::span<const float> logits,
                                            const SamplingOptions& options) {
-  const uint32_t bits =
-      philox_4x32_10({static_cast<uint32_t>(text.drawn()), static_cast<uint32_t>(text.place),
-                      static_cast<uint32_t>(text.place >> 32), 0},
-                     {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)})[0];
   if (options.vocabulary_size > 0)
     logits = logits.first(std::min(logits.size(), static_cast<size_t>(options.vocabulary_size)));
   if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); })) return std::nullopt;
-  return draw_token(logits, text.tokens, options, (bits + 0.5) / 4294967296.0);
+  return draw_token(logits, text.tokens, options, uniform_of_token(options.seed, text.place, text.drawn()));
 }
 
 std::vector<std::optional<int32_t>> TextGenerator::next_tokens(const std::vector<Text>& texts, bool are_first,
@@ -116,21 +111,27 @@ std::vector<std::optional<int32_t>> TextGenerator::next_tokens(const std::vector
   if (std::any_of(texts.begin(), texts.end(), is_cached)) {
     const NextTokens next = are_first ? first_tokens(texts) : continued_tokens(texts);
     // Without a draw the logits stay on the device.
-    const bool is_greedy = options.temperature == 0 && options.repetition_penalty == 1;
+    const bool is_greedy = options.temperature == 0 && options.repetition_penalty == 1 && !watch_;
     const auto likeliest = is_greedy ? read<int32_t>(next.likeliest) : std::vector<int32_t>();
     const auto logits = is_greedy ? std::vector<float>() : read<float>(next.logits);
     const size_t width = logits.size() / texts.size();
     for (size_t i = 0; i < texts.size(); ++i) {
       if (!is_cached(texts[i])) continue;
       if (!is_greedy) {
-        drawn[i] = draw(texts[i], std::span(logits).subspan(i * width, width), options);
+        const std::span<const float> own = std::span(logits).subspan(i * width, width);
+        drawn[i] = draw(texts[i], own, options);
+        if (watch_ && drawn[i]) watch_(i, *drawn[i], own);
       } else if (likeliest[i] >= 0) {
         drawn[i] = likeliest[i];
       }
     }
   }
-  for (size_t i = 0; i < texts.size(); ++i)
-    if (!texts[i].ended && !fits_cache(texts[i])) drawn[i] = draw(texts[i], recomputed_logits(texts[i]), options);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].ended || fits_cache(texts[i])) continue;
+    const std::vector<float> logits = recomputed_logits(texts[i]);
+    drawn[i] = draw(texts[i], logits, options);
+    if (watch_ && drawn[i]) watch_(i, *drawn[i], logits);
+  }
   return drawn;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "causeway/generate/cached_forward.h"
@@ -44,6 +45,10 @@ class TextGenerator {
   std::vector<std::vector<int32_t>> generate(std::span<const std::vector<int32_t>> prompts,
                                              const SamplingOptions& options, const Emit& emit = {},
                                              uint64_t first_place = 0);
+  // From then on it is shown each token with the model's logits that it was drawn by, f32 [V].
+  using Watch = std::function<void(size_t prompt, int32_t token, std::span<const float> logits)>;
+  void watch(Watch watch) { watch_ = std::move(watch); }
+
   // Of one.
   std::vector<int32_t> generate(const std::vector<int32_t>& prompt, const SamplingOptions& options);
 
@@ -66,6 +71,7 @@ class TextGenerator {
   const Attention attention_;
   const std::shared_ptr<CastTensors> casts_;
   Step next_logits_;  // i32 [1, T] -> f32 [V]
+  Watch watch_;
   std::unique_ptr<CachedForward> cached_;
 };
 

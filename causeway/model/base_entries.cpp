@@ -13,7 +13,37 @@ namespace causeway::model {
 
 using Json = nlohmann::json;
 
-void list_base_entries(HuggingFaceConfig& file) {
+namespace {
+
+// One label, whose number is the score. Without a score labels are those of heads for other tasks.
+void list_labels(HuggingFaceConfig& file, bool score_head) {
+  const Json one = {{"0", "LABEL_0"}}, number = {{"LABEL_0", 0}};
+  if (!score_head)
+    return file.without_effect({{"id2label", {{"0", "LABEL_0"}, {"1", "LABEL_1"}}},
+                                {"label2id", {{"LABEL_0", 0}, {"LABEL_1", 1}}},
+                                {"num_labels", 2},
+                                {"problem_type", nullptr}});
+  if (file.is_reading()) {
+    int64_t labels = 2;
+    const auto names = file.json().find("id2label"), count = file.json().find("num_labels");
+    if (count != file.json().end() && count->is_number_integer()) labels = count->get<int64_t>();
+    if (names != file.json().end() && names->is_object()) labels = static_cast<int64_t>(names->size());
+    if (labels != 1)
+      throw Error(ErrorKind::kUnsupported, fmt::format("num_labels = {}", labels), "config.json",
+                  "Of models that classify only those with one label, a score, are implemented.");
+    const auto problem = file.json().find("problem_type");
+    if (problem != file.json().end() && !problem->is_null() && *problem != "regression")
+      throw Error(ErrorKind::kUnsupported, fmt::format("problem_type = {}", problem->dump()), "config.json",
+                  "Of models that classify only those with a score are implemented.");
+  }
+  file.written("id2label", one);
+  file.written("label2id", number);
+  file.not_carried({"id2label", "label2id", "num_labels", "problem_type"});
+}
+
+}  // namespace
+
+void list_base_entries(HuggingFaceConfig& file, bool score_head) {
   // What makes another model of it, or other weights.
   file.expected("is_encoder_decoder", false);
   file.expected("add_cross_attention", false);
@@ -43,14 +73,10 @@ void list_base_entries(HuggingFaceConfig& file) {
                        {"finetuning_task", nullptr},
                        {"fusion_config", nullptr},
                        {"gradient_checkpointing", false},
-                       {"id2label", {{"0", "LABEL_0"}, {"1", "LABEL_1"}}},
                        {"is_decoder", false},
-                       {"label2id", {{"LABEL_0", 0}, {"LABEL_1", 1}}},
-                       {"num_labels", 2},
                        {"output_attentions", false},
                        {"output_hidden_states", false},
                        {"prefix", nullptr},
-                       {"problem_type", nullptr},
                        {"return_dict", true},
                        {"sep_token_id", nullptr},
                        {"task_specific_params", nullptr},
@@ -60,6 +86,7 @@ void list_base_entries(HuggingFaceConfig& file) {
                        {"tokenizer_class", nullptr},
                        {"torchscript", false},
                        {"use_bfloat16", false}});
+  list_labels(file, score_head);
   // Defaults of generation, which transformers keeps in generation_config.json today.
   file.without_effect({{"bad_words_ids", nullptr},
                        {"begin_suppress_tokens", nullptr},

@@ -88,12 +88,30 @@ T own_value(const ModelConfig& config, const std::string& name) {
   return std::get<T>(key->default_value);
 }
 
+constexpr std::string_view kScoringArchitecture = "ForSequenceClassification";
+
+// The class of transformers that the model is of: "LlamaForCausalLM", and with a score "LlamaForSequenceClassification".
+std::string architecture_of(const ModelFamily& family, bool score_head) {
+  const std::string& name = family.hugging_face.architecture;
+  if (!score_head) return name;
+  for (const std::string_view end : {"ForCausalLM", "LMHeadModel"})
+    if (name.ends_with(end)) return fmt::format("{}{}", name.substr(0, name.size() - end.size()), kScoringArchitecture);
+  return name;
+}
+
+bool says_score_head(const Json& config) {
+  const auto architectures = config.find("architectures");
+  return architectures != config.end() && architectures->is_array() && !architectures->empty() &&
+         architectures->front().is_string() && architectures->front().get<std::string>().ends_with(kScoringArchitecture);
+}
+
 // What config.json says of every family; the rest is the family's.
 void list_entries_of_all(HuggingFaceConfig& file, const ModelFamily& family, ModelConfig& c) {
-  file.written("architectures", {family.hugging_face.architecture});
+  if (file.is_reading()) c.score_head = says_score_head(file.json());
+  file.written("architectures", {architecture_of(family, c.score_head)});
   file.written("model_type", family.hugging_face.model_type);
   file.written("torch_dtype", "float32");
-  list_base_entries(file);
+  list_base_entries(file, c.score_head);
   if (family.hugging_face.usual_vocabulary == 0)
     file.required("vocab_size", c.vocabulary_size);
   else
@@ -170,6 +188,17 @@ ModelConfig ModelConfig::without_other_entries() const {
   return c;
 }
 
+ModelConfig ModelConfig::with_score_head(bool has_one) const {
+  ModelConfig c = *this;
+  if (c.score_head == has_one) return c;
+  c.score_head = has_one;
+  if (c.other_entries.empty()) return c;
+  Json entries = parse_other_entries(c.other_entries);
+  for (const char* key : {"id2label", "label2id", "num_labels", "problem_type"}) entries.erase(key);
+  c.other_entries = entries.empty() ? "" : entries.dump();
+  return c;
+}
+
 ModelConfig ModelConfig::resolved() const {
   const ModelFamily& described = model_family(family);
   ModelConfig c = *this;
@@ -232,6 +261,11 @@ OtherEntries other_entries_of(const ModelConfig& config) {
   return {file.unknown(), file.only_in_training()};
 }
 
-int64_t parameter_count(const ModelConfig& config) { return model_family(config.family).parameter_count(config); }
+int64_t parameter_count(const ModelConfig& config) {
+  const int64_t count = model_family(config.family).parameter_count(config);
+  if (!config.score_head) return count;
+  const int64_t output_layer = config.tie_embeddings ? 0 : config.vocabulary_size * config.width;
+  return count - output_layer + config.width;
+}
 
 }  // namespace causeway::model

@@ -33,6 +33,9 @@ struct ModelConfig {
   bool tie_embeddings = false;      // the output layer shares the embedding; in some families it always does
   double dropout = 0.0;             // on embeddings, attention output and feed-forward output
   double initializer_range = 0.02;  // standard deviation of initial weights
+  // A reward model: one score of a token's hidden state in place of logits (Hugging Face's ...ForSequenceClassification
+  // with one label). Not a key of recipes: preference.loss=reward says it.
+  bool score_head = false;
   // Of the keys that the family adds, by name; what is not here has the key's default.
   std::map<std::string, ModelValue> own;
   // Entries of the config.json that the model came with which change nothing here, or are not known here at all: a JSON
@@ -53,6 +56,8 @@ struct ModelConfig {
   // Without the values of keys that other families add.
   ModelConfig without_foreign_keys() const;
   ModelConfig without_other_entries() const;
+  // With or without a score in place of logits, and without entries of the other's labels.
+  ModelConfig with_score_head(bool has_one) const;
 
   int64_t group_size() const { return heads / kv_heads; }
 
@@ -79,7 +84,7 @@ struct OtherEntries {
 };
 OtherEntries other_entries_of(const ModelConfig& config);
 
-// Parameters of a resolved configuration; tied embeddings count once.
+// Parameters of a resolved configuration; tied embeddings count once, and so does the weight of a score.
 int64_t parameter_count(const ModelConfig& config);
 
 }  // namespace causeway::model

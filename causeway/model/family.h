@@ -77,8 +77,9 @@ struct ModelFamily {
   const ModelKey* find_key(std::string_view key) const;
 };
 
-// Keys of transformers' configuration classes that none of the families computes with.
-void list_base_entries(HuggingFaceConfig& file);
+// Keys of transformers' configuration classes that none of the families computes with, and with `score_head` the one
+// label of a score.
+void list_base_entries(HuggingFaceConfig& file, bool score_head = false);
 // The kinds of attention of the layers, where config.json lists them. Throws Error(kInvalidArgument) unless there are
 // as many.
 std::optional<std::vector<std::string>> list_layer_types(HuggingFaceConfig& file, const ModelConfig& config);

@@ -172,10 +172,11 @@ std::vector<std::string> notes_on(const OtherEntries& entries) {
   return notes;
 }
 
-std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights) {
+std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights,
+                                       std::string_view without) {
   std::vector<StoredWeight> found;
   for (const Parameter& parameter : model.parameters()) {
-    if (!parameter.is_stored()) continue;
+    if (!parameter.is_stored() || parameter.name == without) continue;
     const std::string stored = stored_name(weights, model.config(), parameter.name);
     if (stored.empty()) fail_missing(weights, model_family(model.config().family), parameter.name);
     check_shape(weights, stored, sizes_of(parameter));
@@ -191,8 +192,9 @@ void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, ui
   convert(entry.dtype_name, weights.data(weight.stored_name).subspan(first * element_bytes(entry)), values);
 }
 
-std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights) {
-  std::vector<StoredWeight> found = find_weights(model, weights);
+std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights,
+                                          std::string_view without) {
+  std::vector<StoredWeight> found = find_weights(model, weights, without);
   std::optional<ThreadPool> pool;
   for (const StoredWeight& one : found) {
     const Parameter& parameter = model.parameter(one.name);
@@ -219,6 +221,7 @@ void require_no_other_tensors(const ModelConfig& config, const SafetensorsModel&
   const std::set<std::string> of_parameters(read.begin(), read.end());
   for (const std::string& name : weights.names()) {
     if (of_parameters.contains(name) || is_constant(name)) continue;
+    if (name == kOutputLayer && config.score_head) continue;
     if (name != kOutputLayer || !config.tie_embeddings)
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the {} model of config.json has no such tensor", family.name), name,
@@ -235,7 +238,7 @@ void require_no_other_tensors(const ModelConfig& config, const SafetensorsModel&
   tied.emplace_back(kOutputLayer);
   for (const std::string& name : weights.names_without_data()) {
     const bool is_tied = config.tie_embeddings && std::ranges::find(tied, name) != tied.end();
-    if (!is_tied && !is_constant(name)) weights.entry(name);  // which throws
+    if (!is_tied && !is_constant(name) && !(name == kOutputLayer && config.score_head)) weights.entry(name);  // throws
   }
 }
 

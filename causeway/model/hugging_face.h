@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "causeway/base/error.h"
@@ -32,22 +33,24 @@ struct StoredWeight {
   std::vector<int64_t> shape;
 };
 
-// Of every parameter that the model or its part has, adapters left out, in their order; no values are read. Throws
-// Error(kInvalidArgument) naming a tensor that is missing or has another shape, and Error(kUnsupported) for one whose
-// type is not f64, f32, bf16 or f16.
-std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights);
+// Of every parameter that the model or its part has, adapters and `without` left out, in their order; no values are
+// read. Throws Error(kInvalidArgument) naming a tensor that is missing or has another shape, and Error(kUnsupported) for
+// one whose type is not f64, f32, bf16 or f16.
+std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights,
+                                       std::string_view without = {});
 
 // The elements of a weight from `first` on, as f32: f64 is rounded to nearest even.
 void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, uint64_t first, std::span<float> values);
 
-// Overwrites every parameter that the model or its part has, or what the rank holds of it; other types are converted,
-// and matrices that are quantized are so from the values in the files, by every rank that holds a part of them. Reads
-// nothing else. Returns and throws as find_weights().
-std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights);
+// Overwrites every parameter that the model or its part has but `without`, or what the rank holds of it; other types
+// are converted, and matrices that are quantized are so from the values in the files, by every rank that holds a part of
+// them. Reads nothing else. Returns and throws as find_weights().
+std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights,
+                                          std::string_view without = {});
 
 // Throws Error(kInvalidArgument) naming a tensor that the model does not have. `read`: the names of all of its
 // parameters in the files, the embedding first. Constants that some checkpoints hold are passed over, and so is the
-// output layer where it is the embedding and equals it.
+// output layer where it is the embedding and equals it, or where the model is a reward model, which has none.
 void require_no_other_tensors(const ModelConfig& config, const SafetensorsModel& weights,
                               const std::vector<std::string>& read);
 

@@ -81,6 +81,7 @@ std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, 
   require_memory(config, part, weights);
   std::unique_ptr<LanguageModel> model = model_family(config.family).build(config, part, weights);
   model->adapter_ = weights.adapter;
+  if (config.score_head) model->declare_score(weights);
   return model;
 }
 
@@ -177,6 +178,20 @@ void LanguageModel::declare_quantized(Matrix& matrix, ParameterDim out, Paramete
   matrix.quantized->write(values, pool);
 }
 
+// Read by a reduction, and so whole elements; its rows and columns are cut by no axis.
+void LanguageModel::declare_score(const NewWeights& weights) {
+  CAUSEWAY_CHECK(part_.is_whole());
+  declared_piece_.reset();
+  score_ = declare(kScoreWeight, {{1, LogicalDim::kHead}, {config_.width, LogicalDim::kWidth}}, Initial::kNormal, weights);
+}
+
+void LanguageModel::initialize_score(uint64_t seed) {
+  CAUSEWAY_CHECK(score_.defined());
+  fill_with_normal(score_, {.seed = seed,
+                            .stream = hash_text(kScoreWeight).low,
+                            .standard_deviation = config_.initializer_range});
+}
+
 Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
                                      const NewWeights& weights, MatrixLayout layout) {
   Matrix matrix{.name = name, .weight = {}, .input_first = layout == MatrixLayout::kInputFirst};
@@ -206,7 +221,10 @@ Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, 
 }
 
 Tensor LanguageModel::multiply(const Tensor& x, const Matrix& matrix, const ForwardInputs& inputs) const {
-  return model::multiply(x, matrix, adapter_, inputs.dropout_key);
+  if (!inputs.without_adapters) return model::multiply(x, matrix, adapter_, inputs.dropout_key);
+  Matrix base = matrix;
+  base.a = base.b = base.magnitude = Tensor();
+  return model::multiply(x, base, {}, {});
 }
 
 // Dropout draws from streams that are a layer's own, so that masks do not depend on what else is traced with it.
@@ -267,8 +285,17 @@ Tensor LanguageModel::logits(const ForwardInputs& inputs) const {
 }
 
 Tensor LanguageModel::logits_of(const Tensor& hidden) const {
+  if (score_.defined()) return linear(hidden, score_);
   const Tensor logits = linear(hidden, output_weight());
   return logit_softcap() > 0 ? softcap(logits, logit_softcap()) : logits;
+}
+
+// In f32 whatever GEMMs compute in.
+Tensor LanguageModel::scores(const ForwardInputs& inputs) const {
+  CAUSEWAY_CHECK(part_.is_whole() && score_.defined());
+  const Tensor hidden = hidden_states(inputs);
+  const Scope scope("head");
+  return sum(hidden * cast(reshape(score_, {Dim(config_.width)}), DType::kF32), {-1});
 }
 
 Tensor LanguageModel::next_logits(const ForwardInputs& inputs) const {
@@ -300,12 +327,23 @@ Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, c
                                           : constant_tensor(DType::kF32, {}, 0));
 }
 
-Tensor LanguageModel::token_losses(const ForwardInputs& inputs, const Tensor& targets) const {
+Tensor LanguageModel::token_losses(const ForwardInputs& inputs, const Tensor& targets, double temperature) const {
   CAUSEWAY_CHECK(part_.is_whole());
   const Tensor stream = last_stream(inputs);
   const Scope scope("head");
-  return linear_cross_entropy(last_norm(stream), output_weight(), targets,
+  Tensor hidden = last_norm(stream);
+  if (temperature != 1 && logit_softcap() > 0)
+    return cross_entropy(sampling_logits(hidden, temperature), where(ge(targets, 0.0), targets, -1),
+                         {.ignore_index = -1, .reduction = Reduction::kNone});
+  if (temperature != 1) hidden = hidden * (1 / temperature);
+  return linear_cross_entropy(hidden, output_weight(), targets,
                               {.reduction = Reduction::kNone, .softcap = logit_softcap()});
+}
+
+// In the order of token_losses().
+Tensor LanguageModel::sampling_logits(const Tensor& hidden, double temperature) const {
+  if (temperature == 1) return logits_of(hidden);
+  return logit_softcap() > 0 ? logits_of(hidden) * (1 / temperature) : logits_of(hidden * (1 / temperature));
 }
 
 LossAndZLoss LanguageModel::loss_and_z_loss(const ForwardInputs& inputs, const Tensor& targets,

@@ -26,6 +26,9 @@ enum class WeightStorage {
   kHalves,    // those that GEMMs alone read in halves (Tensor::uninitialized_halves()), which is for bf16 on GPUs
 };
 
+// The weight [1, width] of a reward model's score (ModelConfig::score_head), as Hugging Face calls it.
+constexpr char kScoreWeight[] = "score.weight";
+
 // How weights are made.
 struct NewWeights {
   std::optional<uint64_t> seed = {};  // nothing: of undefined contents
@@ -85,7 +88,8 @@ struct ForwardInputs {
   Tensor cached_positions = {};
   // The same of layers of which the cache keeps the last positions alone: i32 [R], 0 to R - 1, the slots of its ring.
   Tensor ring_slots = {};
-  int64_t layer = 0;  // that is run; set by run_piece()
+  bool without_adapters = false;  // as if the model had none
+  int64_t layer = 0;              // that is run; set by run_piece()
 };
 
 // What a family's attention is beside causal.
@@ -125,6 +129,9 @@ class LanguageModel {
   // Throws Error(kNotFound) with the nearest name.
   const Parameter& parameter(const std::string& name) const;
 
+  // Gives the weight of a reward model's score the values that it has in a new model of that seed.
+  void initialize_score(uint64_t seed);
+
   // Where this is a part of a model, ranks of all stages make the same calls, and what one needs of another is sent.
 
   // After the last norm: f32 [B, T, width]. Undefined where another stage has it.
@@ -133,11 +140,13 @@ class LanguageModel {
   virtual Tensor output_weight() const = 0;
   // Positions that a query of a layer sees, itself included; 0: all.
   virtual int64_t window(int64_t /*layer*/) const { return 0; }
-  // What the output layer makes of hidden states [..., width]: f32 [..., V], soft-capped where the family does that. On
-  // the stage that has it.
+  // What the output layer makes of hidden states [..., width]: f32 [..., V], soft-capped where the family does that; of
+  // a reward model the scores, f32 [..., 1]. On the stage that has it.
   Tensor logits_of(const Tensor& hidden) const;
   // f32 [B, T, V]; for small models and tests: training uses loss(). Of a whole model.
   Tensor logits(const ForwardInputs& inputs) const;
+  // Of a reward model, what it makes of each text up to each token: f32 [B, T]. Of a whole model.
+  Tensor scores(const ForwardInputs& inputs) const;
   // f32 [V], on every rank: those of the token that follows the first row.
   Tensor next_logits(const ForwardInputs& inputs) const;
   // f32 [B, V]: those of the tokens that follow `last`, i32 [B], of each row. Of a whole model.
@@ -152,8 +161,12 @@ class LanguageModel {
                                double coefficient) const;
 
   // -log p(target_i) of each, f32 [B, T], 0 where a target is ignored. The gradient of each is its own, and computes
-  // the logits again. Of a whole model.
-  Tensor token_losses(const ForwardInputs& inputs, const Tensor& targets) const;
+  // the logits again. Of a whole model. At another `temperature` than 1 of the logits over it; where the family bends
+  // logits, all of them are held then.
+  Tensor token_losses(const ForwardInputs& inputs, const Tensor& targets, double temperature = 1) const;
+  // What a token that follows hidden states [..., width] is drawn by: logits over the temperature, f32 [..., V]. Their
+  // softmax is that of token_losses().
+  Tensor sampling_logits(const Tensor& hidden, double temperature) const;
 
   // One piece of it that is here. The residual stream [B, T, width] before it (before the first piece: undefined) gives
   // that after it.
@@ -209,6 +222,7 @@ class LanguageModel {
   // One that is declared now.
   Parameter& add_parameter(const std::string& name, const Tensor& tensor);
   void declare_quantized(Matrix& matrix, ParameterDim out, ParameterDim in, Initial initial, const NewWeights& weights);
+  void declare_score(const NewWeights& weights);
 
   ModelConfig config_;
   ModelPart part_;
@@ -216,6 +230,7 @@ class LanguageModel {
   std::vector<Matrix> matrices_;
   AdapterConfig adapter_;
   Tensor code_values_;                     // that matrices in nf4 share
+  Tensor score_;                           // [1, width], of a reward model
   std::optional<int64_t> declared_piece_;  // of what is declared now; nothing: what comes before the layers
 };
 

@@ -167,6 +167,7 @@ Llama::Llama(const ModelConfig& c, const ModelPart& part, const LlamaVariant& va
                                     scaling.factor == 1 ? std::nullopt : std::optional(scaling));
   if (!begin_head()) return;
   final_norm_ = declare_norm("model.norm", width, weights);
+  if (c.score_head) return;
   output_ = c.tie_embeddings ? embedding_ : declare("lm_head.weight", {vocabulary, width}, Initial::kNormal, weights);
 }
 

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include "causeway/tensor/tensor.h"
 
@@ -11,14 +12,16 @@ namespace causeway::tensor {
 // Tensors in other types, made when they are first asked for.
 class CastTensors {
  public:
-  // The two axes of a matrix may be `transposed`. What is new is computed when the first that is new is read.
-  Tensor cast(const Tensor& tensor, DType dtype, bool transposed);
+  // Of several tensors the rows of each lie below those of the one before. The two axes of a matrix may be
+  // `transposed`, each matrix's before that. What is new is computed when the first that is new is read.
+  Tensor cast(const std::vector<Tensor>& tensors, DType dtype, bool transposed);
 
  private:
   struct Entry {
-    Tensor source, cast;  // the source is kept, so that no other has its state
+    std::vector<Tensor> sources;  // kept, so that no others have their states
+    Tensor cast;
   };
-  std::map<std::tuple<const TensorState*, DType, bool>, Entry> entries_;
+  std::map<std::tuple<std::vector<const TensorState*>, DType, bool>, Entry> entries_;
 };
 
 }  // namespace causeway::tensor

@@ -12,6 +12,7 @@
 #include "causeway/tensor/norm_ops.h"
 #include "causeway/tensor/operand.h"
 #include "causeway/tensor/optimizer_ops.h"
+#include "causeway/tensor/policy_ops.h"
 #include "causeway/tensor/position_ops.h"
 #include "causeway/tensor/preference_ops.h"
 #include "causeway/tensor/random_ops.h"

@@ -73,4 +73,12 @@ Tensor odds_ratio_loss(const PreferencePairs& policy, const PreferencePairs& len
   return log_sigmoid(margin_of(odds)) * -beta;
 }
 
+Tensor reward_loss(const PreferencePairs& scores, double center_coefficient) {
+  require_argument(center_coefficient >= 0 && std::isfinite(center_coefficient), "reward_loss",
+                   fmt::format("takes a coefficient of at least 0, not {}", center_coefficient), {scores.chosen});
+  require_pairs("reward_loss", scores, scores);
+  const Tensor loss = -log_sigmoid(margin_of(scores));
+  return center_coefficient == 0 ? loss : loss + square(scores.chosen + scores.rejected) * center_coefficient;
+}
+
 }  // namespace causeway::tensor

@@ -150,11 +150,16 @@ Graph Step::Implementation::with_cast_weights(Compiled& compiled) const {
     never_change[i] = !compiled.captured[i - compiled.argument_count].lies_in_halves() &&
                       std::none_of(compiled.traced.assignments.begin(), compiled.traced.assignments.end(),
                                    [&](const Assignment& assignment) { return assignment.target == inputs[i]; });
-  NarrowedWeights narrowed =
-      narrow_weights(compiled.traced, never_change, compute, context_->device().target().has_skinny_gemm());
-  for (const NarrowedWeights::Source& source : narrowed.sources)
-    compiled.captured.push_back(
-        options_.casts->cast(compiled.captured[source.input - compiled.argument_count], compute, source.transposed));
+  // Joined weights would share a scale of 8 bits.
+  const bool streams = context_->device().target().has_skinny_gemm();
+  NarrowedWeights narrowed = narrow_weights(
+      compiled.traced, never_change, compute,
+      {.lines_along_k = streams, .joined = streams && options_.program.pipeline.fp8_gemms == Fp8Scales::kNone});
+  for (const NarrowedWeights::Source& source : narrowed.sources) {
+    std::vector<Tensor> weights;
+    for (const size_t input : source.inputs) weights.push_back(compiled.captured[input - compiled.argument_count]);
+    compiled.captured.push_back(options_.casts->cast(weights, compute, source.transposed));
+  }
   return std::move(narrowed.graph);
 }
 

@@ -28,6 +28,9 @@ struct EvaluationResult {
   // chosen side has the higher reward.
   int64_t pairs = 0;
   double accuracy = 0;
+  // Of prompts (RewardEvaluator), which have no loss: how many completions, and their mean reward.
+  int64_t completions = 0;
+  double reward = 0;
 };
 
 // How many held-out sequences of each source, which has so many (`there`), an evaluation reads: `most` shared out by

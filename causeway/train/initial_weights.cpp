@@ -102,7 +102,12 @@ std::string load_initial_weights(const Ranks& ranks, const Recipe& recipe, Langu
   ranks.require_equal(samples, "other weights in " + recipe.model_from,
                       "Give every machine the same files: put the model where all of them see it.");
   naming_directory([&] {
-    for (const StoredWeight& weight : load_parameters(model, *weights)) read.push_back(weight.stored_name);
+    // A language model has no score.
+    const bool begins_score =
+        model.config().score_head && !read_hugging_face_config(recipe.model_from).score_head;
+    for (const StoredWeight& weight : load_parameters(model, *weights, begins_score ? kScoreWeight : ""))
+      read.push_back(weight.stored_name);
+    if (begins_score) model.initialize_score(static_cast<uint64_t>(recipe.train.seed));
   });
   // What one rank has not read is another stage's, or nobody's.
   std::vector<std::string> read_by_all;

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "causeway/base/console.h"
+#include "causeway/train/grpo/reward_evaluation.h"
+#include "causeway/train/grpo/rollout_source.h"
 #include "causeway/train/preference/preference_evaluation.h"
 
 namespace causeway::train {
@@ -20,9 +22,14 @@ std::optional<double> ModelReview::evaluate(const RunPosition& position) {
   if (!evaluates()) return std::nullopt;
   std::optional<double> loss;
   evaluation_.look(position.step, [&] {
-    if (!evaluator_) make_evaluator();
+    if (!evaluator_) make_evaluator(position);
     const EvaluationResult result = evaluator_();
     if (log_ != nullptr) log_->evaluation(position.step, position.tokens, result);
+    if (result.completions > 0) {
+      if (speaks_)
+        notice("step {}: validation reward {:.4f} ({} completions)\n", position.step, result.reward, result.completions);
+      return;
+    }
     if (speaks_ && result.pairs > 0)
       notice("step {}: validation loss {:.4f} ({} pairs, {:.2f} % told apart)\n", position.step, result.loss,
              result.pairs, 100 * result.accuracy);
@@ -34,8 +41,13 @@ std::optional<double> ModelReview::evaluate(const RunPosition& position) {
   return loss;
 }
 
-void ModelReview::make_evaluator() {
-  if (run_.recipe.preference.is_used()) {
+void ModelReview::make_evaluator(const RunPosition& position) {
+  if (run_.recipe.grpo.is_used()) {
+    const auto evaluator = std::make_shared<RewardEvaluator>(
+        run_, *validation_,
+        position.rollouts != nullptr ? position.rollouts->end_tokens : end_tokens_of(run_.recipe, *run_.tokenizer));
+    evaluator_ = [evaluator] { return evaluator->run(); };
+  } else if (run_.recipe.preference.is_used()) {
     const auto evaluator =
         std::make_shared<PreferenceEvaluator>(run_.model, run_.recipe, *validation_, run_.validation_reference);
     evaluator_ = [evaluator] { return evaluator->run(); };

@@ -24,7 +24,8 @@ class ModelReview {
   // tells of failures; it tells of results where the run is not `quiet`.
   ModelReview(const RunParts& run, const TokenDataset* validation, RunLog* log, bool is_first, bool quiet);
 
-  // By all ranks, after `position`'s step. Nothing without validation data, and where it failed.
+  // By all ranks, after `position`'s step. The loss; nothing without validation data, where it failed, and of completions,
+  // whose reward is told of.
   bool evaluates() const { return validation_ != nullptr; }
   std::optional<double> evaluate(const RunPosition& position);
   bool samples() const;
@@ -34,7 +35,7 @@ class ModelReview {
   void release();
 
  private:
-  void make_evaluator();
+  void make_evaluator(const RunPosition& position);
 
   class Onlooker {
    public:

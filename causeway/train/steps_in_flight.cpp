@@ -26,10 +26,17 @@ BatchOptions StepsInFlight::batch_options() const {
   options.document_numbers = recipe.data.masks_documents();
   options.ignore_targets_across_documents = recipe.data.masks_documents();
   options.first_sample = position_.data_cursor;
+  options.all_are_inputs = recipe.preference.trains_reward_model();
   return options;
 }
 
 void StepsInFlight::open_data() {
+  if (run_.recipe().grpo.is_used()) {
+    run_.ranks().together(
+        [&] { rollouts_.emplace(run_.parts(), run_.data(), run_.reference_model(), run_.ranks(), position_); });
+    rollouts_->require_records();
+    return;
+  }
   run_.ranks().together([&] { loader_.emplace(run_.data().dataset, run_.data().order, batch_options()); });
 }
 
@@ -40,18 +47,34 @@ void StepsInFlight::begin() {
   StepOutcome step;
   observer_.enter(number, "data");
   step.start = std::chrono::steady_clock::now();
-  const double waited_before = loader_->data_wait_seconds();
-  run_.ranks().together([&] { step.loaded = &loader_->next(); });
   step.report.step = number;
-  step.report.step_tokens = step.loaded->global_tokens;
-  step.report.data_wait_seconds = loader_->data_wait_seconds() - waited_before;
   step.report.learning_rate = run_.recipe().optimizer.learning_rate * run_.schedule().factor(number - 1);
-  step.data_cursor = loader_->cursor();
-  if (run_.reference() != nullptr) step.reference = run_.reference()->training.of_rows(*step.loaded);
+  rollouts_ ? sample_batch(step) : read_batch(step);
   step.last = number == run_.recipe().train.steps;
   observer_.enter(number, kStepPhase);
   run_.step().begin(step.host_batch(), number - 1, step.report.learning_rate, observer_.watch_step(number));
   begun_.push_back(std::move(step));
+}
+
+void StepsInFlight::read_batch(StepOutcome& step) {
+  const double waited_before = loader_->data_wait_seconds();
+  run_.ranks().together([&] { step.loaded = &loader_->next(); });
+  step.report.step_tokens = step.loaded->global_tokens;
+  step.report.data_wait_seconds = loader_->data_wait_seconds() - waited_before;
+  step.data_cursor = loader_->cursor();
+  if (run_.reference() != nullptr) step.numbers = {run_.reference()->training.of_rows(*step.loaded)};
+}
+
+// Sampling is what the step waits for.
+void StepsInFlight::sample_batch(StepOutcome& step) {
+  RolloutSource::Next next = rollouts_->next(step.report.step);
+  step.copy = std::move(next.batch.batch);
+  step.numbers = std::move(next.batch.numbers);
+  step.report.step_tokens = step.copy.global_tokens;
+  step.report.data_wait_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - step.start).count();
+  step.report.figures = std::move(next.figures);
+  step.rollouts = std::move(next.state);
+  step.data_cursor = next.cursor;
 }
 
 StepOutcome StepsInFlight::finish() {
@@ -78,6 +101,7 @@ StepOutcome StepsInFlight::finish() {
 void StepsInFlight::move_behind(const StepOutcome& step) {
   position_.step = step.report.step;
   position_.data_cursor = step.data_cursor;
+  position_.rollouts = step.rollouts;
   position_.tokens += step.report.step_tokens;
 }
 

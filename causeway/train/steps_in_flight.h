@@ -9,6 +9,7 @@
 
 #include "causeway/data/batch_loader.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/grpo/rollout_source.h"
 #include "causeway/train/log/run_log.h"
 #include "causeway/train/observation/run_observer.h"
 #include "causeway/train/signals.h"
@@ -24,8 +25,9 @@ struct StepOutcome {
   // Its batch is the loader's, or where the loader has gone on a copy.
   const Batch* loaded = nullptr;
   Batch copy;
-  std::vector<float> reference;  // of its rows, where the objective reads it
-  uint64_t data_cursor = 0;      // behind it
+  std::vector<std::vector<float>> numbers;  // of its rows, that the objective reads
+  std::shared_ptr<const RolloutState> rollouts;  // where sampling is behind it
+  uint64_t data_cursor = 0;                      // behind it
   double seconds_after_last = 0;
   // What is agreed on while it runs.
   SignalRequest request = SignalRequest::kNone;
@@ -36,7 +38,7 @@ struct StepOutcome {
   TrainingBatch host_batch() const {
     const Batch& batch = loaded != nullptr ? *loaded : copy;
     return {batch.inputs, batch.targets, batch.documents, batch.global_valid_targets, batch.global_chosen_targets,
-            reference};
+            {numbers.begin(), numbers.end()}};
   }
   // Whether something that happens every `interval` steps (0: never) happens now, in a run that goes on.
   bool is_due(int64_t interval) const { return goes_on() && interval > 0 && report.step % interval == 0; }
@@ -56,7 +58,8 @@ class StepsInFlight {
 
   // Before the first step. Throws as BatchLoader does.
   void open_data();
-  // Reads the next batch and begins its step. Throws Error where the batch cannot be read, and has begun nothing then.
+  // Reads the next batch, or samples it (RolloutSource), and begins its step. Throws Error where there can be none, and
+  // has begun nothing then.
   void begin();
   // Waits for the first that was begun. A step that is not finite counts as skipped, or where the recipe says to stop
   // then throws Error that says where the first value that is not finite was made, and leaves the position before it.
@@ -67,6 +70,8 @@ class StepsInFlight {
 
  private:
   BatchOptions batch_options() const;
+  void read_batch(StepOutcome& step);
+  void sample_batch(StepOutcome& step);
   void move_behind(const StepOutcome& step);
   void handle_non_finite(const StepOutcome& step, const StepFigures& figures);
 
@@ -74,6 +79,7 @@ class StepsInFlight {
   RunObserver& observer_;
   RunPosition position_;
   std::optional<BatchLoader> loader_;
+  std::optional<RolloutSource> rollouts_;  // in place of it, of a run that samples its data
   std::deque<StepOutcome> begun_;  // the second one where a GPU runs ahead
 };
 

@@ -69,11 +69,20 @@ void require_targets(const TokenDataset& dataset) {
 }
 
 void require_data_of_loss(const Recipe& recipe, const TokenDataset& dataset) {
+  if (dataset.holds_prompts() != recipe.grpo.is_used())
+    throw Error(ErrorKind::kInvalidArgument,
+                dataset.holds_prompts()
+                    ? fmt::format("is none, and {} holds prompts that are to be answered", dataset.path().string())
+                    : fmt::format("is {}, and {} holds no prompts", name_of(recipe.grpo.reward), dataset.path().string()),
+                "grpo.reward",
+                dataset.holds_prompts()
+                    ? "Give one of exact_match, regex and program; or train on conversations or text."
+                    : "Prepare some: causeway data prepare prompts.jsonl --chat --prompts, of records with \"prompt\".");
   if (dataset.holds_pairs() == recipe.preference.is_used()) return;
   if (dataset.holds_pairs())
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("is none, and {} holds preference pairs", dataset.path().string()), "preference.loss",
-                "Give one of dpo, ipo, simpo and orpo; or train on conversations or text.");
+                "Give one of dpo, ipo, simpo, orpo and reward; or train on conversations or text.");
   throw Error(
       ErrorKind::kInvalidArgument,
       fmt::format("is {}, and {} holds no preference pairs", name_of(recipe.preference.loss), dataset.path().string()),
@@ -84,7 +93,11 @@ void require_data_of_loss(const Recipe& recipe, const TokenDataset& dataset) {
 MixtureOrder make_order(const Recipe& recipe, const TokenDataset& dataset) {
   std::vector<double> weights;
   for (const DataSource& source : recipe.data.sources()) weights.push_back(source.weight);
-  return {dataset, weights, recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed), recipe.data.packing};
+  const GroupedSamples grouped{.all_are_inputs = recipe.preference.trains_reward_model(),
+                               .completions = static_cast<uint64_t>(recipe.grpo.num_generations),
+                               .completion_tokens = recipe.grpo.max_completion_length};
+  return {dataset, weights, recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed), recipe.data.packing,
+          grouped};
 }
 
 }  // namespace
@@ -102,7 +115,10 @@ TrainingData open_training_data(const Recipe& recipe) {
 
 void resolve_steps(Recipe& recipe, const TrainingData& data) {
   if (recipe.train.epochs == 0) return;
-  const double samples = recipe.train.epochs * static_cast<double>(data.order.samples_per_epoch());
+  // Of prompts, several steps may be of the same completions.
+  const int64_t visits = recipe.grpo.is_used() ? recipe.grpo.num_iterations : 1;
+  const double samples = recipe.train.epochs * static_cast<double>(data.order.samples_per_epoch()) *
+                         static_cast<double>(visits);
   // What rounding adds is no step.
   const double exact = samples / static_cast<double>(recipe.train.batch_size) * (1 - 1e-12);
   constexpr double kMostSteps = 1e12;
@@ -135,7 +151,7 @@ std::vector<std::pair<std::string, double>> source_epochs(const TrainingData& da
 }
 
 std::vector<std::string> describe_targets(const TrainingData& data) {
-  if (!data.dataset.has_targets()) return {};
+  if (!data.dataset.has_targets() || data.dataset.holds_prompts()) return {};
   std::vector<std::string> lines;
   for (const TokenDataset::Source& source : data.dataset.sources()) {
     const uint64_t targets = data.dataset.count_targets(source);
@@ -152,6 +168,17 @@ std::vector<std::string> describe_pairs(const TrainingData& data) {
     const DocumentPairs* pairs = data.order.pairs(lines.size());
     if (pairs == nullptr) return {};
     lines.push_back(fmt::format("data: {} preference pairs of {}", pairs->count(), source.path.string()));
+  }
+  return lines;
+}
+
+std::vector<std::string> describe_prompts(const TrainingData& data, const Recipe& recipe) {
+  std::vector<std::string> lines;
+  for (const TokenDataset::Source& source : data.dataset.sources()) {
+    const DocumentPrompts* prompts = data.order.prompts(lines.size());
+    if (prompts == nullptr) return {};
+    lines.push_back(fmt::format("data: {} prompts of {}, {} completions of each", prompts->count(), source.path.string(),
+                                recipe.grpo.num_generations));
   }
   return lines;
 }

@@ -23,7 +23,8 @@ struct TrainingData {
 // a mixture all sources have some, or none has. Throws Error naming the source: what TokenDataset::open throws, and
 // kInvalidArgument for different tokenizers, for a source without held-out text beside others with it, for one that
 // does not fill a sequence or of which nothing is a target, and where the tokenizer has more tokens than the model of
-// model.from; and naming preference.loss where the data is of pairs and there is none, or the other way round.
+// model.from; and naming preference.loss or grpo.reward where the data is of pairs or prompts and there is none, or the
+// other way round.
 TrainingData open_training_data(const Recipe& recipe);
 
 // As many steps as the recipe's train.epochs are over this data, rounded up: passes over the samples of all sources
@@ -38,6 +39,9 @@ std::vector<std::string> describe_targets(const TrainingData& data);
 
 // How many preference pairs there are, a line for each source; nothing where the data is text.
 std::vector<std::string> describe_pairs(const TrainingData& data);
+
+// How many prompts there are, a line for each source; nothing where the data is not of prompts.
+std::vector<std::string> describe_prompts(const TrainingData& data, const Recipe& recipe);
 
 // How documents are packed into samples, a line for each source; nothing where they are not.
 std::vector<std::string> describe_packing(const TrainingData& data, const Recipe& recipe);

@@ -52,21 +52,25 @@ std::string reference_weights_of_run(const Ranks& ranks, const std::vector<Check
   return ranks.of_first(weights);
 }
 
-// A run that goes on needs it where the file of its reference is not there any more.
+// The key by which a recipe compares the model with the one that the run begins with, for messages.
+std::string comparing_key(const Recipe& recipe) {
+  return recipe.grpo.has_reference() ? fmt::format("grpo.beta={}", recipe.grpo.beta)
+                                     : fmt::format("preference.loss={}", name_of(recipe.preference.loss));
+}
+
+// A run that goes on needs it where no file of its reference is there.
 void require_reference_model(const Recipe& recipe) {
   std::error_code code;
   if (std::filesystem::is_directory(recipe.model_from, code)) {
     const std::filesystem::path adapters = std::filesystem::path(recipe.adapter_from) / kPeftWeightsName;
     if (recipe.adapter_from.empty() || std::filesystem::is_regular_file(adapters, code)) return;
     throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("preference.loss={} compares the model with the one that the run begins with, and there is "
-                            "no {}",
-                            name_of(recipe.preference.loss), adapters.string()),
+                fmt::format("{} compares the model with the one that the run begins with, and there is no {}",
+                            comparing_key(recipe), adapters.string()),
                 "lora.from", "Put the adapters back where they were.");
   }
   throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("preference.loss={} compares the model with the one that the run begins with, and {}",
-                          name_of(recipe.preference.loss),
+              fmt::format("{} compares the model with the one that the run begins with, and {}", comparing_key(recipe),
                           recipe.model_from.empty() ? "none is named"
                                                     : fmt::format("there is no directory {}", recipe.model_from)),
               "model.from", "Name the directory of the model to begin with, which was trained on such completions.");
@@ -79,13 +83,14 @@ void require_reference_weights(const Recipe& recipe, const std::string& began_wi
   const bool has_adapters = !recipe.adapter_from.empty();
   throw Error(
       ErrorKind::kInvalidArgument,
-      fmt::format("preference.loss={} compares the model with the weights that the run began with ({}), and {}{} "
-                  "{} others ({})",
-                  name_of(recipe.preference.loss), began_with, recipe.model_from,
+      fmt::format("{} compares the model with the weights that the run began with ({}), and {}{} {} others ({})",
+                  comparing_key(recipe), began_with, recipe.model_from,
                   has_adapters ? " with " + recipe.adapter_from : "", has_adapters ? "are" : "holds", found),
       has_adapters ? "model.from, lora.from" : "model.from",
-      fmt::format("Name the weights that the run began with, or put {} back, which the run directory held.",
-                  kReferenceFile));
+      recipe.grpo.has_reference()
+          ? std::string("Name the weights that the run began with.")
+          : fmt::format("Name the weights that the run began with, or put {} back, which the run directory held.",
+                        kReferenceFile));
 }
 
 uint64_t count_documents(const TokenDataset& dataset) {
@@ -210,7 +215,8 @@ void TrainingRun::own_directory() {
 // weights that it began with, whatever model.from holds now.
 void TrainingRun::make_model(const std::vector<CheckpointEntry>& candidates) {
   const bool resumes = !candidates.empty(), has_reference = recipe_.preference.has_reference();
-  std::string of_recipe_and_data, began_with;
+  const bool holds_reference = recipe_.grpo.has_reference() && !recipe_.adapter.is_used();
+  std::string of_recipe_and_data, began_with, reference_weights;
   if (has_reference) {
     ranks_.together([&] {
       of_recipe_and_data = identity_of_recipe_and_data(recipe_, *data_);
@@ -219,6 +225,8 @@ void TrainingRun::make_model(const std::vector<CheckpointEntry>& candidates) {
     if (resumes) began_with = reference_weights_of_run(ranks_, candidates);
     reference_ = read_reference(ranks_, recipe_, of_recipe_and_data, began_with, *data_);
   }
+  if (holds_reference && resumes) began_with = reference_weights_of_run(ranks_, candidates);
+  if (holds_reference) reference_weights = load_reference_model(began_with);
   const bool computes_reference = has_reference && !reference_;
   if (computes_reference) {
     ranks_.together([&] {
@@ -247,7 +255,22 @@ void TrainingRun::make_model(const std::vector<CheckpointEntry>& candidates) {
   ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });
   parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_,
                           has_validation ? &*reference_->validation : nullptr, base,
-                          reference_ ? reference_->weights : ""});
+                          reference_ ? reference_->weights : reference_weights});
+}
+
+// A second model, which nothing changes.
+std::string TrainingRun::load_reference_model(const std::string& began_with) {
+  std::string weights;
+  ranks_.together([&] {
+    require_reference_model(recipe_);
+    weights = identity_of_weights(recipe_);
+    require_reference_weights(recipe_, began_with, weights);
+    NewWeights frozen = new_weights(recipe_);
+    frozen.is_trained = [](const std::string&) { return false; };
+    reference_model_ = LanguageModel::create(recipe_.model, own_part(recipe_), frozen);
+  });
+  load_initial_weights(ranks_, recipe_, *reference_model_);
+  return weights;
 }
 
 // By the weights that the run begins with, or began with: a run that goes on reads its own afterwards.

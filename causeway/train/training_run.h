@@ -52,6 +52,9 @@ class TrainingRun {
   const RunParts& parts() const { return *parts_; }
   // What preference pairs are compared with; null where the recipe's loss has no reference.
   const RunReference* reference() const { return reference_ ? &*reference_ : nullptr; }
+  // The model with the weights that the run began with, where completions are compared with it and the model has no
+  // adapters to be left out; null otherwise.
+  const LanguageModel* reference_model() const { return reference_model_.get(); }
   // The checkpoint that the run goes on from; nothing where it is new.
   const std::optional<Resumed>& resumed() const { return resumed_; }
   // Where its first step begins.
@@ -63,6 +66,8 @@ class TrainingRun {
   void own_directory();
   void make_model(const std::vector<CheckpointEntry>& candidates);
   void compute_reference(const std::string& of_recipe_and_data);
+  // Gives the identity of its weights.
+  std::string load_reference_model(const std::string& began_with);
 
   const Ranks ranks_;
   Recipe recipe_;
@@ -74,6 +79,7 @@ class TrainingRun {
   std::optional<RunLock> lock_;
   std::unique_ptr<LanguageModel> model_;
   std::optional<RunReference> reference_;
+  std::unique_ptr<LanguageModel> reference_model_;
   std::unique_ptr<TrainingStep> step_;
   std::optional<RunParts> parts_;
   std::optional<Resumed> resumed_;

@@ -272,6 +272,13 @@ TEST(AttentionPlan, OneQuerySharesItsKeysOutWhereBlocksAreFew) {
   launch = launch_attention(problem, many, architecture);
   ASSERT_EQ(launch.kernels.size(), 1u);
   EXPECT_EQ(launch.kernels.front().run.tasks({}), 256 * 2);
+  EXPECT_EQ(launch.kernels.front().blocks_per_unit, 4);
+  // Two for each multiprocessor have half of the threads each.
+  problem.batch = Dim(132);
+  const GpuAttentionPlan pairs = plan_attention(problem, architecture);
+  EXPECT_EQ(*pairs.one_query(), (OneQueryAttentionTile{.waves = 8, .heads = 3, .most_parts = 1}));
+  launch = launch_attention(problem, pairs, architecture);
+  EXPECT_EQ(launch.kernels.front().blocks_per_unit, 2);
   EXPECT_TRUE(launch.takes_workspace);
   EXPECT_EQ(launch.workspace_bytes, nullptr);
 }

@@ -123,6 +123,38 @@ TEST(GemmPlan, FewRowsOfWeightsAreStreamed) {
   EXPECT_EQ(skinny_tile(plan_on("sm_90a", problem))->waves, 4);
 }
 
+// Few rows of weights: tiles that give all multiprocessors about as much to read, a block each, which begin early. Not
+// where weights may change, where rows are more, and where there are more tiles than multiprocessors.
+TEST(GemmPlan, WeightsOfFewRowsAreSharedOutEvenly) {
+  const auto planned = [](int64_t m, int64_t n, int64_t k, bool never_changes = true) {
+    GpuGemmProblem problem = problem_of(DType::kBF16, m, n, k);
+    problem.b_never_changes = never_changes;
+    return plan_on("sm_90a", problem);
+  };
+  struct Case {
+    int64_t m, n, k;
+    int columns, splits;
+  };
+  for (const Case& c : {Case{32, 6144, 4096, 64, 1}, Case{32, 28672, 4096, 224, 1}, Case{32, 4096, 4096, 48, 1},
+                        Case{17, 1024, 14336, 48, 4}, Case{64, 1152, 896, 48, 1}}) {
+    SCOPED_TRACE(testing::Message() << c.m << " x " << c.n << " x " << c.k);
+    const GpuGemmPlan plan = planned(c.m, c.n, c.k);
+    ASSERT_NE(hopper_tile(plan), nullptr);
+    const HopperGemmTile& tile = *hopper_tile(plan);
+    EXPECT_FALSE(plan.scheduler.persistent);
+    EXPECT_EQ(tile.m, 64);
+    EXPECT_EQ(tile.n, c.columns);
+    EXPECT_EQ(plan.scheduler.splits, c.splits);
+    EXPECT_TRUE(tile.results_in_stages);
+    EXPECT_LE((c.n + tile.n - 1) / tile.n * plan.scheduler.splits, 132);
+    EXPECT_LE(hopper_gemm_shared_bytes(tile), kHopperGemmMostShared);
+  }
+  EXPECT_TRUE(planned(32, 6144, 4096, false).scheduler.persistent);
+  EXPECT_TRUE(planned(65, 6144, 4096).scheduler.persistent);
+  EXPECT_TRUE(planned(32, 128256, 4096).scheduler.persistent);
+  EXPECT_NE(skinny_tile(planned(16, 6144, 4096)), nullptr);
+}
+
 TEST(GemmPlan, OperandsOf8BitsAreMultipliedInPairs) {
   GpuGemmProblem problem = problem_of(DType::kF8E4M3, kM, kN, kK);
   problem.epilogue = {{DType::kBF16}, {DType::kBF16}, {}};
@@ -186,6 +218,12 @@ TEST(GemmPlan, BlocksComputeFewRowsThemselves) {
     GpuGemmProblem more = problem_of(DType::kBF16, m, kN, k);
     more.b_never_changes = true;
     EXPECT_FALSE(plan_own_rows(more, a100).has_value()) << m << " x " << k;
+  }
+  // Of 864 blocks in two rounds, each of 16 columns, and of more.
+  for (const auto& [n, in_blocks] : {std::pair<int64_t, bool>{13824, true}, {13840, false}}) {
+    GpuGemmProblem wide = problem_of(DType::kBF16, 1, n, kK);
+    wide.b_never_changes = true;
+    EXPECT_EQ(plan_own_rows(wide, a100).has_value(), in_blocks) << n;
   }
 }
 

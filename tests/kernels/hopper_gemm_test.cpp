@@ -39,6 +39,7 @@ struct Case {
   int sent_bytes = 0;  // of an element that TMA stores, if it does
   int results = 1;
   bool lines_add = false;
+  bool early = false;  // B is loaded before earlier launches have ended; `blocks` does not count
 
   int operand_bytes() const { return tf32 ? 4 : 2; }
   int residual_bytes() const { return wide_residuals ? 4 : 2; }
@@ -54,10 +55,10 @@ struct Case {
     return fmt::format(
         "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {}x{} blocks {} ping-pong {} results in stages "
         "{}, swapped {}, splits {} "
-        "after {} tiles, f16 {}, tf32 {}, lanes {}, residuals {} of {} bytes, sent {} of {} bytes",
+        "after {} tiles, f16 {}, tf32 {}, lanes {}, residuals {} of {} bytes, sent {} of {} bytes, early {}",
         batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster_m, tile.cluster_n, blocks,
         tile.ping_pong, tile.results_in_stages, tile.swapped, splits, whole_tiles, half, tf32, lanes, residuals,
-        residual_bytes(), results, sent_bytes);
+        residual_bytes(), results, sent_bytes, early);
   }
 };
 
@@ -91,6 +92,7 @@ std::string kernel_text(const Case& c) {
       "static constexpr int kWholeTiles = {};\nstatic constexpr bool kLinesAdd = {};\n"
       "using Residual = {};\nusing Result = {};\n",
       c.whole_tiles, c.lines_add, c.wide_residuals ? "float" : "bf16", c.sent_bytes == 4 ? "float" : "bf16");
+  if (c.early) text += "static constexpr bool kBeginsEarly = true;\n";
   std::string members, fetches, visits, sum = c.sent_bytes > 0 ? "values[e] / 2" : "values[e]";
   if (c.lines_add) sum += " + columns.value[e] + row.value[0]";
   for (int i = 0; i < c.residuals; ++i) {
@@ -178,9 +180,10 @@ std::string kernel_text(const Case& c) {
 )",
                         c.results, sum);
   text += "};\n}\n";
-  text += fmt::format("CAUSEWAY_KERNEL(kernel_run, {}, 1, 6, 4, {}) {{\n", hopper_gemm_threads(c.tile), c.maps()) +
-          "const Problem problem(buffers, sizes);\n"
-          "hopper_gemm_run(problem, maps, static_cast<uint32_t*>(buffers[5]));\n}\n";
+  text += fmt::format("{}(kernel_run, {}, 1, 6, 4, {}) {{\n", c.early ? "CAUSEWAY_EARLY_KERNEL" : "CAUSEWAY_KERNEL",
+                      hopper_gemm_threads(c.tile), c.maps()) +
+          fmt::format("const Problem problem(buffers, sizes);\nhopper_gemm_run(problem, maps, {});\n}}\n",
+                      c.early ? "task" : "static_cast<uint32_t*>(buffers[5])");
   if (c.splits > 1)
     text += fmt::format("CAUSEWAY_KERNEL(kernel_combine, {}, 1, 6, 4, {}) {{\n", kHopperGemmCombineThreads, c.maps()) +
             "const Problem problem(buffers, sizes);\nhopper_gemm_combine(problem, task);\n}\n";
@@ -289,7 +292,9 @@ void expect_gemm(const Case& c) {
   const int64_t clusters = tiles - split_tiles + split_tiles * c.splits;
   const int cluster = hopper_gemm_cluster(c.tile);
   // More blocks than tiles are not needed, and do no harm.
-  launch.task_count = cluster > 1 ? std::min<int64_t>(c.blocks, clusters * cluster) : c.blocks;
+  launch.task_count = c.early       ? clusters * cluster
+                      : cluster > 1 ? std::min<int64_t>(c.blocks, clusters * cluster)
+                                    : c.blocks;
   launch.threads = hopper_gemm_threads(c.tile);
   launch.shared_bytes = hopper_gemm_shared_bytes(c.tile);
   launch.cluster = cluster;
@@ -573,6 +578,38 @@ TEST(HopperGemm, ResultsLeaveFromStages) {
       c.results = 2;
       expect_gemm(c);
     }
+}
+
+// Blocks that begin early have one tile or part of one each: of fewer slices than stages and of more, with and without
+// what is added to the results, stored by TMA and otherwise, of transposes, of clusters, and of parts of k of which the
+// last has fewer slices.
+TEST(HopperGemm, BlocksThatBeginEarly) {
+  for (const int64_t k : {64, 200, 1160}) {
+    for (const HopperGemmTile tile : {HopperGemmTile{64, 48, 12, 1, false, true, true, 1, 1},
+                                      HopperGemmTile{64, 224, 6, 1, false, true, true, 1, 1}}) {
+      for (const int splits : {1, k > 200 ? 3 : 2}) {
+        if (splits > 1 && k < 200) continue;
+        Case c = {.m = 33, .n = 472, .k = k, .tile = tile, .splits = splits, .early = true};
+        expect_gemm(c);
+        c.residuals = 0;
+        c.sent_bytes = 2;
+        expect_gemm(c);
+        c.residuals = 1;
+        c.wide_residuals = true;
+        c.sent_bytes = 4;
+        c.m = 64;
+        expect_gemm(c);
+      }
+    }
+    expect_gemm({.m = 40,
+                 .n = 472,
+                 .k = k,
+                 .tile = swapped_tile({64, 64, 7, 1, false, true, true}),
+                 .residuals = 0,
+                 .sent_bytes = 2,
+                 .early = true});
+    expect_gemm({.m = 200, .n = 328, .k = k, .tile = {64, 96, 4, 2, false, true, true, 2}, .early = true});
+  }
 }
 
 // Blocks of a cluster that share rows of A, side by side, or columns of B, one above the other, and keep results where
@@ -877,6 +914,14 @@ TEST(HopperGemm, AssemblesWithoutSpillsOrNotes) {
       for (const HopperGemmTile tile :
            {HopperGemmTile{128, 256, 4, 1}, HopperGemmTile{256, 208, 3, 1}, HopperGemmTile{128, 160, 4, 1, true}})
         expect_no_spills({.tile = tile, .tf32 = true, .wide_residuals = true, .sent_bytes = 4});
+    if (a_along_k)
+      for (const int columns : {48, 64, 160, 224, 256})
+        for (const int splits : {1, 2})
+          expect_no_spills({.tile = {64, columns, 5, 1, false, true, true, 1, 1},
+                            .splits = splits,
+                            .wide_residuals = true,
+                            .sent_bytes = 4,
+                            .early = true});
     if (a_along_k)
       for (const HopperGemmTile tile :
            {HopperGemmTile{128, 256, 4, 2, false, true, true, 4}, HopperGemmTile{256, 144, 4, 2, false, true, true, 4}})

@@ -99,5 +99,16 @@ TEST(PreferenceOps, WhatIsRefused) {
             "simpo_loss: takes numbers of the same pairs, [pairs]; it was given (f32[3], f32[3], f32[2])");
 }
 
+TEST(PreferenceOps, ScoresOfARewardModel) {
+  const List chosen = {1.5, -0.25, 30, -3}, rejected = {-0.5, -0.25, -30, 4};
+  for (const double coefficient : {0.0, 0.05}) {
+    List expected;
+    for (size_t i = 0; i < 4; ++i)
+      expected.push_back(-log_sigmoid_of(chosen[i] - rejected[i]) +
+                         coefficient * (chosen[i] + rejected[i]) * (chosen[i] + rejected[i]));
+    expect_op([&](In in) { return reward_loss({in[0], in[1]}, coefficient); }, inputs({chosen, rejected}), {4}, expected);
+  }
+}
+
 }  // namespace
 }  // namespace causeway::tensor

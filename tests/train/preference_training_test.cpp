@@ -77,14 +77,15 @@ log: {{tensorboard: false}}
     options.micro_batches = recipe.micro_batches();
     options.first_row = step.own_rows().first;
     options.rows = step.own_rows().count;
+    options.all_are_inputs = recipe.preference.trains_reward_model();
     BatchLoader loader(data.dataset, data.order, options);
     std::vector<StepFigures> figures;
     for (int64_t i = 0; i < steps; ++i) {
       Batch batch = loader.next();
       const std::vector<float> of_rows = reference ? reference->training.of_rows(batch) : std::vector<float>();
       if (change) change(batch);
-      const TrainingBatch host{batch.inputs, batch.targets, {}, batch.global_valid_targets, batch.global_chosen_targets,
-                               of_rows};
+      TrainingBatch host{batch.inputs, batch.targets, {}, batch.global_valid_targets, batch.global_chosen_targets};
+      if (reference) host.numbers = {of_rows};
       figures.push_back(step.run(host, i, recipe.optimizer.learning_rate));
     }
     return figures;

@@ -62,8 +62,10 @@ GpuAttentionLaunch launch_tile(const GpuAttentionProblem& problem, const GpuAtte
   launch.takes_workspace = true;
   const auto add = [&](const std::string& name, int heads_of_block, SizeFunction tasks) {
     const auto shared = static_cast<int>(one_query_shared_bytes(problem.head_dim, tile.waves, heads_of_block));
+    // Queries and sums of several heads take registers that keep other blocks out.
     launch.kernels.push_back({.function = fmt::format("gpu_attention_one_query<{}>", heads_of_block),
                               .run = gpu_phase(name, threads, shared, std::move(tasks)),
+                              .blocks_per_unit = heads_of_block > 1 ? kOneQueryThreads / threads : 1,
                               .begins_early = true});
   };
   if (spreads)

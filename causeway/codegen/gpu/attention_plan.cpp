@@ -89,11 +89,13 @@ OneQueryAttentionTile one_query_tile(const GpuAttentionProblem& problem, const G
   while (problem.query_heads.constant() / problem.kv_heads.constant() % tile.heads != 0) --tile.heads;
   const Dim blocks = problem.batch * Dim(problem.query_heads.constant() / tile.heads);
   // Where blocks are few, each is as wide as a multiprocessor allows, and if the keys are enough, there is one for
-  // every multiprocessor; many of less share one.
+  // every multiprocessor; two of half as many threads share one, and many of less.
   const int64_t units = architecture.parallel_units;
-  const bool few = blocks.is_constant() && blocks.constant() <= units;
-  constexpr int kThreadsOfFew = 512, kThreadsOfMany = 128;
-  tile.waves = (few ? kThreadsOfFew : kThreadsOfMany) / architecture.wave_width;
+  const auto at_most = [&](int64_t count) { return blocks.is_constant() && blocks.constant() <= count; };
+  const bool few = at_most(units);
+  constexpr int kThreadsOfMany = 128;
+  const int threads = few ? kOneQueryThreads : at_most(2 * units) ? kOneQueryThreads / 2 : kThreadsOfMany;
+  tile.waves = threads / architecture.wave_width;
   tile.most_parts = few ? static_cast<int>(units / blocks.constant()) : 1;
   return tile;
 }

@@ -1,11 +1,12 @@
 // GEMMs on Hopper (kernels/gpu/gemm_hopper.h): TMA loads operands, warpgroups multiply them. Which tiles it takes,
-// gemm_hopper_model.h says.
+// gemm_hopper_model.h and gemm_hopper_few_rows.h say.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "causeway/codegen/divide_up.h"
+#include "causeway/codegen/gpu/gemm_hopper_few_rows.h"
 #include "causeway/codegen/gpu/gemm_hopper_model.h"
 #include "causeway/codegen/gpu/gemm_mainloops.h"
 #include "causeway/codegen/gpu/gemm_sizes.h"
@@ -98,6 +99,18 @@ HopperGemmAccumulators hopper_accumulators(const GpuGemmProblem& problem, GpuGem
   return type == GpuGemmType::kF8Pair ? HopperGemmAccumulators::kPromoted : HopperGemmAccumulators::kOne;
 }
 
+// Where so few rows are multiplied by weights that reading those takes all the time.
+std::optional<HopperGemmPlan> plan_few_rows(const GpuGemmProblem& problem, HopperGemmAccumulators sums,
+                                            const GemmOrder& order, const GpuArchitecture& architecture) {
+  const bool is_one =
+      problem.batch.is_constant(1) && problem.m.is_constant() && problem.n.is_constant() && problem.n.constant() > 0;
+  if (!is_one || !problem.b_never_changes || problem.m.constant() > kHopperGemmMostFewRows ||
+      sums != HopperGemmAccumulators::kOne || problem.a.element_bytes != 2 || problem.b.element_bytes != 2 ||
+      !order.a_along_k || !order.b_along_k || order.a_splits_sectors || order.b_splits_sectors)
+    return std::nullopt;
+  return choose_hopper_gemm_of_few_rows(architecture, problem.m.constant(), problem.n.constant(), problem.k.constant());
+}
+
 std::optional<GpuGemmPlan> plan_hopper(const GpuGemmProblem& problem, const GpuArchitecture& architecture) {
   GpuGemmPlan plan;
   plan.mainloop = multiplied_by_warpgroups(problem, architecture);
@@ -128,12 +141,15 @@ std::optional<GpuGemmPlan> plan_hopper(const GpuGemmProblem& problem, const GpuA
       .least_boxes = plan.epilogue.stores_by_tma && fetches_16_bits_beside_f32(problem.epilogue)
                          ? hopper_gemm_boxes_beside(static_cast<int>(fetched.size()))
                          : kHopperGemmBoxesOfPiece};
-  const HopperGemmPlan chosen = choose_hopper_gemm(architecture, sums, stores, known_size(problem.batch),
-                                                   known_size(problem.m), known_size(problem.n), halves_of_k, order);
+  const std::optional<HopperGemmPlan> few_rows = plan_few_rows(problem, sums, order, architecture);
+  const HopperGemmPlan chosen =
+      few_rows ? *few_rows
+               : choose_hopper_gemm(architecture, sums, stores, known_size(problem.batch), known_size(problem.m),
+                                    known_size(problem.n), halves_of_k, order);
   const HopperGemmTile& tile = chosen.tile;
   mainloop.tile = tile;
   if (tile.swapped) std::swap(mainloop.a, mainloop.b);
-  plan.scheduler = {.persistent = true,
+  plan.scheduler = {.persistent = !few_rows,
                     .cluster = hopper_gemm_cluster(tile),
                     .splits = chosen.splits,
                     .whole_tiles = chosen.whole_tiles};
@@ -146,8 +162,9 @@ std::optional<GpuGemmPlan> plan_hopper(const GpuGemmProblem& problem, const GpuA
 }
 
 std::string hopper_members(const GpuGemmPlan& plan) {
-  return fmt::format("{}\nstatic constexpr int kWholeTiles = {};\n",
-                     gemm_tile_text(*plan.mainloop.tile_of<HopperGemmTile>()), plan.scheduler.whole_tiles);
+  return fmt::format("{}\nstatic constexpr int kWholeTiles = {};\n{}",
+                     gemm_tile_text(*plan.mainloop.tile_of<HopperGemmTile>()), plan.scheduler.whole_tiles,
+                     plan.scheduler.persistent ? "" : "static constexpr bool kBeginsEarly = true;\n");
 }
 
 // How wide the boxes are in which results leave: whole ones, and a tile's last ones where they have fewer columns.
@@ -162,6 +179,7 @@ GpuGemmLaunch launch_hopper(const GpuGemmProblem& problem, const GpuGemmPlan& pl
   const auto tile = *plan.mainloop.tile_of<HopperGemmTile>();
   const auto& [persistent, cluster, splits, whole_tiles, split_tiles] = plan.scheduler;
   GpuGemmLaunch launch;
+  launch.begins_early = !persistent;
   launch.tensor_maps = 2;
   if (plan.epilogue.stores_by_tma) {
     const auto& [members, stored, fetched] = problem.epilogue;

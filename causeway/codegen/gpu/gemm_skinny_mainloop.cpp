@@ -90,12 +90,23 @@ GpuGemmLaunch launch_skinny(const GpuGemmProblem& problem, const GpuGemmPlan& pl
   return launch;
 }
 
+// Whether nearly all blocks run at the same time. Each would compute the rows again: where many rounds of them follow
+// one another, as in an output layer, that takes longer than a launch that does it once.
+bool runs_in_few_rounds(const GpuGemmProblem& problem, const GpuArchitecture& architecture) {
+  constexpr int64_t kMostRounds = 2;
+  const int64_t n = known_size(problem.n);
+  const SkinnyGemmTile tile = choose_tile(architecture, 1, problem.m.constant(), n, problem.k.constant());
+  const int64_t at_once = int64_t{kSkinnyGemmWavesPerUnit / tile.waves} * architecture.parallel_units;
+  return GpuGemmSizes(1, 1, n, 1).all_known && divide_up(n, tile.columns) * tile.parts <= kMostRounds * at_once;
+}
+
 // Rows that lie one after the other.
 std::optional<GpuGemmOwnRows> own_skinny_rows(const GpuGemmProblem& problem, const GpuArchitecture& architecture) {
   constexpr int64_t kMostRows = 2;
   if (!problem.batch.is_constant(1) || !serves_skinny(problem, architecture) || problem.m.constant() > kMostRows ||
       !problem.a.offset.is_constant(0) || !(problem.m.is_constant(1) || problem.a.stride == problem.k) ||
-      skinny_gemm_row_bytes(static_cast<int>(problem.m.constant()), problem.k.constant()) > kSkinnyGemmMostRowBytes)
+      skinny_gemm_row_bytes(static_cast<int>(problem.m.constant()), problem.k.constant()) > kSkinnyGemmMostRowBytes ||
+      !runs_in_few_rounds(problem, architecture))
     return std::nullopt;
   return GpuGemmOwnRows{.shared_offset = kSkinnyGemmSumsOfRows,
                         .most_threads = kSkinnyGemmWavesPerUnit / 2 * architecture.wave_width};

@@ -3,6 +3,8 @@
 
 #include "causeway/kernels/types.h"
 
+constexpr int kOneQueryThreads = 512;  // at least, that share a multiprocessor where there are enough blocks
+
 struct OneQueryAttentionTile {
   int waves = 4;
   int heads = 1;       // that share keys, of a block

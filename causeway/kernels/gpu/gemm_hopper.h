@@ -87,6 +87,7 @@ CAUSEWAY_INLINE void hopper_gemm_consume(const Problem& problem, const TensorMap
   using Mainloop = HopperGemmMainloopOf<Problem>;
   using Queue = HopperGemmTileQueue<Problem>;
   constexpr HopperGemmTile kTile = Problem::kTile;
+  if constexpr (kHopperGemmBeginsEarly<Problem>) wait_for_launches();
   const HopperGemmTileScheduler<Problem> scheduler(problem);
   const int first_block = Order::first_block(group), wave = wave_index() - 4;
   float* piece = reinterpret_cast<float*>(shared.pieces + wave * hopper_gemm_wave_bytes(kTile));
@@ -144,7 +145,7 @@ CAUSEWAY_INLINE void hopper_gemm_consume(const Problem& problem, const TensorMap
 }
 
 // One block of a launch of any number, in whole clusters: each computes tiles until none is left. `counter` is what
-// they take them from (take_task), their own alone while they run.
+// they take them from (take_task), their own alone while they run; null where they begin early.
 template <HopperGemmProblem Problem>
 CAUSEWAY_INLINE void hopper_gemm_run(const Problem& problem, const TensorMapBytes* maps, uint32_t* counter) {
   constexpr HopperGemmTile kTile = Problem::kTile;
@@ -163,6 +164,7 @@ CAUSEWAY_INLINE void hopper_gemm_run(const Problem& problem, const TensorMapByte
                 hopper_gemm_loaded_lines(kTile, true) % (Problem::B::kContiguousInK ? 8 : 64) == 0);
   static_assert(hopper_gemm_shared_bytes(kTile) <= kHopperGemmMostShared);
   static_assert(!kTile.swapped || kHopperGemmStoresByTma<Problem>);
+  static_assert(!kHopperGemmBeginsEarly<Problem> || !kTile.ping_pong);
   const HopperGemmShared<Problem> shared;
   // One lane begins and loads, the same each time.
   int first = 0, second = 0;
@@ -208,4 +210,11 @@ CAUSEWAY_INLINE void hopper_gemm_run(const Problem& problem, const TensorMapByte
     // The same for all lanes, as the assembler can see: operands' descriptors are in uniform registers then.
     hopper_gemm_consume(problem, maps, rank, wave_shuffle(thread_index() / 128, 0) - 1, shared);
   }
+}
+
+// One block of a launch of as many as there are tiles and parts of tiles, of a CAUSEWAY_EARLY_KERNEL.
+template <HopperGemmProblem Problem>
+CAUSEWAY_INLINE void hopper_gemm_run(const Problem& problem, const TensorMapBytes* maps, int) {
+  static_assert(kHopperGemmBeginsEarly<Problem>);
+  hopper_gemm_run(problem, maps, static_cast<uint32_t*>(nullptr));
 }

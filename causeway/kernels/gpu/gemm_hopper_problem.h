@@ -61,6 +61,8 @@ concept GemmWithScales = requires(const P& problem, int64_t line, int64_t block)
 // kTile: where it is swapped, A, B, m and n are those of C^T = B^T A^T; what concerns C is as it lies.
 // kWholeTiles: with kSplits above 1, how many of the first tiles are not split; the workspace has the sums of the
 // others, by tiles, and hopper_gemm_combine adds them.
+// kBeginsEarly: there where the kernel is a CAUSEWAY_EARLY_KERNEL, of as many blocks as tiles and parts of tiles. B (A
+// where it is swapped), which no launch of the program writes, is loaded while launches before it end.
 template <class P>
 concept HopperGemmProblem =
     GemmWithSizes<P> && GemmWithEpilogue<P> && GemmWithPrefetch<P> && TmaGemmOperand<typename P::A> &&

@@ -52,6 +52,62 @@ CAUSEWAY_INLINE void hopper_gemm_produce(const Problem& problem, const TensorMap
   StageRing<kTile.stages> ring;
   Queue queue;
   queue.advance(Queue::kStep);
+  const auto load_a = [&](const HopperGemmPosition& tile, int stage, int k) {
+    const auto load = [&](char* to, int contiguous, int other) {
+      if constexpr (kSharesA) {
+        problem.a.load_multicast(to, &maps[0], shared.full + stage, contiguous, other, tile.batch, sharers_of_a);
+      } else {
+        problem.a.load(to, &maps[0], shared.full + stage, contiguous, other, tile.batch);
+      }
+    };
+    char* a = shared.stages + stage * hopper_gemm_stage_bytes(kTile) + first_a * (kDepth * 2);
+    if constexpr (Problem::A::kContiguousInK) {
+      load(a, k, tile.m + first_a);
+    } else {
+      // As many lines in 128 bytes as a slice has of k.
+      constexpr int kLines = hopper_gemm_slice_k(sizeof(typename Problem::Operand));
+#pragma clang loop unroll(full)
+      for (int box = 0; box < kLinesA / kLines; ++box)
+        load(a + box * kLines * 128, tile.m + first_a + box * kLines, k);
+    }
+  };
+  const auto load_b = [&](const HopperGemmPosition& tile, int stage, int k) {
+    const auto load = [&](char* to, int contiguous, int other) {
+      if constexpr (kSharesB) {
+        problem.b.load_multicast(to, &maps[1], shared.full + stage, contiguous, other, tile.batch, sharers_of_b);
+      } else {
+        problem.b.load(to, &maps[1], shared.full + stage, contiguous, other, tile.batch);
+      }
+    };
+    char* b = shared.stages + stage * hopper_gemm_stage_bytes(kTile) + kABytes + first_b * (kDepth * 2);
+    constexpr int kBoxes = Problem::B::kContiguousInK ? 1 : (kLinesB + 63) / 64;
+#pragma clang loop unroll(full)
+    for (int box = 0; box < kBoxes; ++box) {
+      const int line = tile.n + first_b + box * 64;
+      load(b + box * kBoxBytes, Problem::B::kContiguousInK ? k : line, Problem::B::kContiguousInK ? line : k);
+    }
+  };
+  const auto k_of = [](const HopperGemmPosition& tile, int slice) {
+    return (tile.first_slice + slice) * hopper_gemm_slice_k(sizeof(typename Problem::Operand));
+  };
+  // Slices of the block's tile whose weights are on their way before earlier launches have ended.
+  [[maybe_unused]] int begun = 0;
+  if constexpr (kHopperGemmBeginsEarly<Problem>) {
+    const HopperGemmPosition tile(scheduler, index, rank);
+    // Before any arrival of this thread, so that whichever slice is the last one to come, consumers see it.
+    hopper_gemm_enqueue(shared.queue, scheduler, queue.at, scheduler.work, index);
+    begun = tile.slices < kTile.stages ? tile.slices : kTile.stages;
+#pragma clang loop unroll(disable)
+    for (int slice = 0; slice < begun; ++slice) {
+      barrier_expect_bytes(shared.full + slice, kLoadedBytes);
+      if constexpr (kTile.swapped) {
+        load_a(tile, slice, k_of(tile, slice));
+      } else {
+        load_b(tile, slice, k_of(tile, slice));
+      }
+    }
+    wait_for_launches();
+  }
   int taken = kTile.ping_pong ? second : index;  // the last one
   [[maybe_unused]] int tiles_before = 0;
 #pragma clang loop unroll(disable)
@@ -63,42 +119,19 @@ CAUSEWAY_INLINE void hopper_gemm_produce(const Problem& problem, const TensorMap
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
       if (slice == asks) taken = hopper_gemm_next_tile(scheduler, counter, before);
-      const int k = (tile.first_slice + slice) * hopper_gemm_slice_k(sizeof(typename Problem::Operand));
+      const int k = k_of(tile, slice);
       barrier_wait(shared.empty + ring.stage, ring.parity ^ 1);
-      if (slice + 1 == tile.slices) hopper_gemm_enqueue(shared.queue, scheduler, queue.at, taken, before);
-      Mbarrier* barrier = shared.full + ring.stage;
-      barrier_expect_bytes(barrier, kLoadedBytes);
-      const auto load_a = [&](char* to, int contiguous, int other) {
-        if constexpr (kSharesA) {
-          problem.a.load_multicast(to, &maps[0], barrier, contiguous, other, tile.batch, sharers_of_a);
-        } else {
-          problem.a.load(to, &maps[0], barrier, contiguous, other, tile.batch);
-        }
-      };
-      const auto load_b = [&](char* to, int contiguous, int other) {
-        if constexpr (kSharesB) {
-          problem.b.load_multicast(to, &maps[1], barrier, contiguous, other, tile.batch, sharers_of_b);
-        } else {
-          problem.b.load(to, &maps[1], barrier, contiguous, other, tile.batch);
-        }
-      };
-      char* lines = shared.stages + ring.stage * hopper_gemm_stage_bytes(kTile);
-      char* a = lines + first_a * (kDepth * 2);
-      char* b = lines + kABytes + first_b * (kDepth * 2);
-      if constexpr (Problem::A::kContiguousInK) {
-        load_a(a, k, tile.m + first_a);
+      if (!kHopperGemmBeginsEarly<Problem> && slice + 1 == tile.slices)
+        hopper_gemm_enqueue(shared.queue, scheduler, queue.at, taken, before);
+      if constexpr (kHopperGemmBeginsEarly<Problem>) {
+        const bool has_weights = slice < begun;
+        if (!has_weights) barrier_expect_bytes(shared.full + ring.stage, kLoadedBytes);
+        if (!kTile.swapped || !has_weights) load_a(tile, ring.stage, k);
+        if (kTile.swapped || !has_weights) load_b(tile, ring.stage, k);
       } else {
-        // As many lines in 128 bytes as a slice has of k.
-        constexpr int kLines = hopper_gemm_slice_k(sizeof(typename Problem::Operand));
-#pragma clang loop unroll(full)
-        for (int box = 0; box < kLinesA / kLines; ++box)
-          load_a(a + box * kLines * 128, tile.m + first_a + box * kLines, k);
-      }
-      constexpr int kBoxes = Problem::B::kContiguousInK ? 1 : (kLinesB + 63) / 64;
-#pragma clang loop unroll(full)
-      for (int box = 0; box < kBoxes; ++box) {
-        const int line = tile.n + first_b + box * 64;
-        load_b(b + box * kBoxBytes, Problem::B::kContiguousInK ? k : line, Problem::B::kContiguousInK ? line : k);
+        barrier_expect_bytes(shared.full + ring.stage, kLoadedBytes);
+        load_a(tile, ring.stage, k);
+        load_b(tile, ring.stage, k);
       }
       ring.advance();
     }

@@ -5,6 +5,10 @@
 #include "causeway/kernels/gpu/gemm_hopper_layout.h"
 #include "causeway/kernels/gpu/hopper.h"
 
+// Whether blocks begin before earlier launches have ended, each with one tile or part of one, and load weights then.
+template <class Problem>
+constexpr bool kHopperGemmBeginsEarly = requires { Problem::kBeginsEarly; };
+
 // Which tiles are computed by a cluster at the same time. Clusters that run together share lines of A and of B, by the
 // order of hopper_gemm_place(). Of a GEMM whose k is split the tiles from kWholeTiles on
 // are: first come all of their first parts, then all of the second ones.
@@ -81,13 +85,14 @@ struct HopperGemmTileQueue {
 };
 
 // The block's tile after `before`, its first after -1; scheduler.work or more when none is left. One thread. Blocks of
-// a cluster would have to agree: theirs are dealt out. So are tiles that are no more than blocks: a block that begins
-// early would take a second one while another has none, and each would wait for the counter, which lies in memory.
+// a cluster would have to agree: theirs are dealt out. So are those of blocks that begin early, when the counter may be
+// another launch's, and tiles that are no more than blocks: a block that begins early would take a second one while
+// another has none, and each would wait for the counter, which lies in memory.
 template <class Problem>
 CAUSEWAY_INLINE int hopper_gemm_next_tile(const HopperGemmTileScheduler<Problem>& scheduler, uint32_t* counter,
                                           int before) {
   constexpr int kCluster = hopper_gemm_cluster(Problem::kTile);
-  if constexpr (kCluster > 1) {
+  if constexpr (kCluster > 1 || kHopperGemmBeginsEarly<Problem>) {
     return before < 0 ? block_index() / kCluster : before + block_count() / kCluster;
   } else {
     if (scheduler.work <= block_count()) return before < 0 ? block_index() : scheduler.work;

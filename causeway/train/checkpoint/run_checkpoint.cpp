@@ -12,6 +12,7 @@
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/halves.h"
+#include "causeway/train/grpo/rollout.h"
 #include "causeway/train/initial_weights.h"
 #include "causeway/train/ranks.h"
 
@@ -196,6 +197,7 @@ void require_same_samples(const CheckpointReader& checkpoint, const RunParts& ru
   const Recipe before = checkpoint_recipe(checkpoint);
   for (const auto& [key, was, is] :
        {std::tuple{"data.sequence_length", before.data.sequence_length, run.recipe.data.sequence_length},
+        {"grpo.num_generations", before.grpo.num_generations, run.recipe.grpo.num_generations},
         {"train.seed", before.train.seed, run.recipe.train.seed}})
     if (was != is)
       throw Error(
@@ -262,9 +264,10 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
                    {"recipe", recipe_text(with_absolute_base(run.recipe))},
                    {"device", run.step.context().device().name()}};
   if (run.model.adapter().is_used()) state.trainer[kBase] = run.base;
-  if (run.recipe.preference.has_reference()) state.trainer[kReferenceWeights] = run.reference_weights;
+  if (!run.reference_weights.empty()) state.trainer[kReferenceWeights] = run.reference_weights;
   CheckpointWriter writer(run.recipe.run_directory, state, options, &ranks);
   writer.attach("config.json", to_hugging_face(run.model.config()).dump(2) + "\n");
+  if (position.rollouts != nullptr) writer.attach(kRolloutFile, print_rollout_state(*position.rollouts));
   if (run.tokenizer != nullptr)
     for (auto& [name, content] : run.tokenizer->files()) writer.attach(name, std::move(content));
   for (const Parameter& parameter : run.model.parameters())
@@ -319,6 +322,10 @@ RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run)
   position.tokens =
       state.data.value("tokens_consumed", static_cast<int64_t>(position.data_cursor) * run.recipe.data.sequence_length);
   position.skipped_steps = state.trainer.value("skipped_steps", int64_t{0});
+  const std::filesystem::path rollouts = checkpoint.directory() / kRolloutFile;
+  if (std::error_code code; run.recipe.grpo.is_used() && std::filesystem::exists(rollouts, code))
+    position.rollouts =
+        std::make_shared<RolloutState>(parse_rollout_state(read_text_file(rollouts), rollouts.string()));
   for (const Parameter& parameter : run.model.parameters())
     if (is_saved(run.model, parameter)) read_tensor(checkpoint, parameter.name, parameter.tensor);
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())

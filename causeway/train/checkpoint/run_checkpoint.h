@@ -25,12 +25,15 @@
 namespace causeway::train {
 
 class ReferenceLogProbabilities;
+struct RolloutState;
 
 struct RunPosition {
   int64_t step = 0;           // optimizer steps completed
   uint64_t data_cursor = 0;   // samples consumed
   int64_t tokens = 0;         // in them; padding is none
   int64_t skipped_steps = 0;  // steps whose loss or gradient was not finite
+  // Of a run with grpo.reward, where sampling is; null before its first step.
+  std::shared_ptr<const RolloutState> rollouts = {};
 };
 
 // What a run is made of. All outlive it.

@@ -94,6 +94,26 @@ ModelCompanions companions_in(const fs::path& directory) {
   return companions;
 }
 
+std::vector<int32_t> end_tokens_of_tokenizer(const Tokenizer& tokenizer) {
+  if (const std::optional<int32_t> end = tokenizer.end_of_text()) return {*end};
+  return {};
+}
+
+std::vector<int32_t> end_tokens_in(const std::filesystem::path& directory, const Tokenizer& tokenizer) {
+  const nlohmann::json ids = token_ids_in(directory);
+  if (!ids.contains("eos_token_id") || ids["eos_token_id"].is_null()) return end_tokens_of_tokenizer(tokenizer);
+  const nlohmann::json& said = ids["eos_token_id"];
+  const nlohmann::json list = said.is_array() ? said : nlohmann::json::array({said});
+  std::vector<int32_t> tokens;
+  for (const nlohmann::json& id : list) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > static_cast<uint64_t>(INT32_MAX))
+      throw Error(ErrorKind::kInvalidArgument, "eos_token_id is neither the id of a token nor a list of ids",
+                  directory.string(), "Correct it in generation_config.json, or in config.json.");
+    tokens.push_back(id.get<int32_t>());
+  }
+  return tokens;
+}
+
 ModelDirectory::ModelDirectory(const fs::path& output, bool overwrite)
     : output_(output), overwrite_(overwrite), replacement_(output) {
   require_replaceable();

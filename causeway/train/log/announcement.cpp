@@ -143,6 +143,7 @@ void announce_data(const TrainingData& data, const Recipe& recipe) {
   if (const std::optional<std::string> warning = warning_of_documents(data)) log_warning("{}", *warning);
   for (const std::string& shard : data.dataset.left_out()) notice("data: left out {}\n", shard);
   for (const std::string& line : describe_pairs(data)) notice("{}\n", line);
+  for (const std::string& line : describe_prompts(data, recipe)) notice("{}\n", line);
   for (const std::string& line : describe_packing(data, recipe)) notice("{}\n", line);
   for (const std::string& line : describe_targets(data)) notice("{}\n", line);
 }

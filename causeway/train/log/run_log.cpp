@@ -137,8 +137,16 @@ void RunLog::evaluation(int64_t step, int64_t tokens, const EvaluationResult& re
   nlohmann::ordered_json record = {{"time", wall_time()},
                                    {"elapsed_seconds", elapsed_seconds()},
                                    {"device", device_},
-                                   {"tokens", tokens},
-                                   {"validation_loss", result.loss}};
+                                   {"tokens", tokens}};
+  if (result.completions > 0) {
+    record["validation_reward"] = result.reward;
+    record["validation_completions"] = result.completions;
+    metrics_.write(step, record);
+    const std::vector<TensorboardLog::Scalar> scalars = {{"validation/reward", result.reward}};
+    if (tensorboard_) tensorboard_->write_scalars(step, scalars);
+    return;
+  }
+  record["validation_loss"] = result.loss;
   if (result.pairs > 0) {
     record["validation_pairs"] = result.pairs;
     record["validation_accuracy"] = result.accuracy;

@@ -21,7 +21,7 @@ PairPass::PairPass(const LanguageModel& model, const Recipe& recipe, const Token
             batch.inputs.tokens = arguments[0];
             batch.inputs.order = batch_order(recipe);
             batch.targets = arguments[1];
-            if (arguments.size() > 2) batch.reference = arguments[2];
+            if (arguments.size() > 2) batch.numbers = {arguments[2]};
             return trace(model, batch);
           },
           step_options(recipe)) {}
@@ -42,6 +42,7 @@ void PairPass::run(const DocumentPairs& pairs, uint64_t samples,
   options.read_ahead = 1;
   options.first_row = own.first;
   options.rows = own.count;
+  options.all_are_inputs = recipe_.preference.trains_reward_model();
   const Ranks ranks(*step_.context());
   std::optional<BatchLoader> loader;
   ranks.together([&] { loader.emplace(dataset_, pairs, samples, options); });

@@ -21,6 +21,8 @@ void check_preference(const Recipe& r) {
   require_preference(preference.label_smoothing >= 0 && preference.label_smoothing < 0.5, "preference.label_smoothing",
                      "must be at least 0 and below 0.5");
   require_preference(preference.margin >= 0, "preference.margin", "must not be negative");
+  require_preference(preference.center_rewards_coefficient >= 0, "preference.center_rewards_coefficient",
+                     "must not be negative");
   if (!preference.is_used()) return;
   const std::string loss = fmt::format("preference.loss={}", name_of(preference.loss));
   require_preference(r.train.batch_size % 2 == 0, "train.batch_size",
@@ -40,6 +42,11 @@ void check_preference(const Recipe& r) {
               "Cut over mesh.fsdp, mesh.dp or mesh.tp.");
   unsupported(r.mesh.cp > 1, "mesh.cp", fmt::format("{} is not yet trained with cut sequences", loss),
               "Cut over mesh.fsdp, mesh.dp or mesh.tp.");
+  unsupported(preference.trains_reward_model() && r.adapter.is_used(), "lora.rank",
+              fmt::format("{} trains the weight of the score, and adapters leave all weights as they are", loss),
+              "Leave it out; optimizer.groups can freeze what is not to be trained.");
+  unsupported(preference.trains_reward_model() && r.sampling.interval > 0, "sampling.interval",
+              fmt::format("{} makes a model that gives scores and writes no text", loss), "Leave it out.");
   unsupported(r.train.mesh_independent, "train.mesh_independent",
               fmt::format("the sums of {} are not yet the same bits on every mesh", loss), "Leave it out.");
   unsupported(r.data.packs_documents(), "data.packing",
@@ -56,6 +63,11 @@ void refuse_preference_without_effect(const Recipe& r) {
   const char* const hint = "Delete the key, or choose a loss that it belongs to.";
   require_preference(preference.is_used() || preference.beta == defaults.beta, "preference.beta",
                      "has no effect without preference.loss", hint);
+  require_preference(!preference.trains_reward_model() || preference.beta == defaults.beta, "preference.beta",
+                     "has no effect with preference.loss=reward", hint);
+  require_preference(preference.trains_reward_model() ||
+                         preference.center_rewards_coefficient == defaults.center_rewards_coefficient,
+                     "preference.center_rewards_coefficient", "has an effect with preference.loss=reward alone", hint);
   require_preference(preference.loss == PreferenceLoss::kDpo || preference.label_smoothing == defaults.label_smoothing,
                      "preference.label_smoothing", "has an effect with preference.loss=dpo alone", hint);
   require_preference(preference.loss == PreferenceLoss::kSimpo || preference.margin == defaults.margin,

@@ -164,11 +164,16 @@ std::vector<Field> fields(Recipe& r) {
   rest = adapter_fields(r);
   all.insert(all.end(), rest.begin(), rest.end());
   rest = {choice("preference.loss", r.preference.loss,
-                 "dpo, ipo, simpo or orpo: of preference pairs, which the data must be; none: of the tokens of text"),
+                 "dpo, ipo, simpo, orpo or reward (a reward model): of preference pairs, which the data must be; none: of "
+                 "the tokens of text"),
           field("preference.beta", r.preference.beta, "how strongly the loss of pairs tells their sides apart"),
           field("preference.label_smoothing", r.preference.label_smoothing,
                 "the probability that a pair stands the wrong way round (dpo)"),
-          field("preference.margin", r.preference.margin, "by how much the chosen side is to be ahead (simpo)")};
+          field("preference.margin", r.preference.margin, "by how much the chosen side is to be ahead (simpo)"),
+          field("preference.center_rewards_coefficient", r.preference.center_rewards_coefficient,
+                "what is added of the square of the sum of both sides' scores, which draws them around 0 (reward)")};
+  all.insert(all.end(), rest.begin(), rest.end());
+  rest = grpo_fields(r.grpo);
   all.insert(all.end(), rest.begin(), rest.end());
   rest = optimizer_fields(r.optimizer);
   all.insert(all.end(), rest.begin(), rest.end());
@@ -367,7 +372,9 @@ void check_adapter(Recipe& r) {
 }
 
 void resolve(Recipe& r, bool refuse_without_effect) {
-  r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys()).resolved();
+  r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys())
+                .with_score_head(r.preference.trains_reward_model())
+                .resolved();
   r.optimizer = (refuse_without_effect ? r.optimizer : r.optimizer.without_foreign_keys()).resolved();
   check_adapter(r);
   check_name(r.name);
@@ -409,6 +416,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   check_pipeline(r);
   check_preference(r);
   check_offload(r);
+  check_grpo(r);
   require(r.train.recompute_layers >= 0 && r.train.recompute_layers <= r.model.layers, "train.recompute_layers",
           fmt::format("must be from 0 to the model's layers, {}", r.model.layers));
   require(r.train.recompute_layers == 0 || r.train.recompute.value_or(RecomputePolicy::kNone) != RecomputePolicy::kNone,
@@ -455,6 +463,7 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
     require(!stated[i].key.starts_with("lora.") || stated[i].value == unset[i].value, stated[i].key,
             "has no effect without lora.rank, the rank of the adapters", hint);
   refuse_preference_without_effect(r);
+  refuse_grpo_without_effect(r);
   if (const std::string key = moment_key_without_effect(r.optimizer); !key.empty())
     require(false, "optimizer." + key,
             fmt::format("has no effect on averages in {} (optimizer.moments)", r.optimizer.own_text("moments")), hint);
@@ -502,6 +511,9 @@ void take_model_of_directory(Recipe& r, const std::vector<Setting>& settings) {
   Recipe of_directory;
   of_directory.model = config_of_directory(r.model_from);
   const ModelConfig found = of_directory.model;
+  require(!found.score_head || r.preference.trains_reward_model(), kModelFrom,
+          fmt::format("{} holds a reward model, which gives scores and has no output layer", r.model_from),
+          "Set preference.loss=reward, or name a language model.");
   const std::vector<RecipeValue> stated = recipe_values(r), stored = recipe_values(of_directory);
   const auto is_derived = [](const RecipeValue& value) {
     return value.value == "0" &&

@@ -20,6 +20,7 @@
 #include "causeway/passes/pipeline_options.h"
 #include "causeway/train/recipe/choices.h"
 #include "causeway/train/recipe/data_sources.h"
+#include "causeway/train/recipe/grpo_config.h"
 #include "causeway/train/recipe/offload_config.h"
 #include "causeway/train/recipe/preference_config.h"
 #include "causeway/train/recipe/schedule.h"
@@ -59,6 +60,7 @@ struct Recipe {
   std::string adapter_from;
 
   PreferenceConfig preference;
+  GrpoConfig grpo;
 
   OptimizerConfig optimizer;
 

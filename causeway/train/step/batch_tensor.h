@@ -10,12 +10,12 @@
 
 namespace causeway::train {
 
-// i32 [rows, length] in the current context, cut as batches are (batch_sharding()); undefined contents. The sizes must
-// divide.
-Tensor make_batch_tensor(int64_t rows, int64_t length);
+// [rows, length] of i32 or f32 in the current context, cut as batches are (batch_sharding()); undefined contents. The
+// sizes must divide.
+Tensor make_batch_tensor(int64_t rows, int64_t length, DType dtype = DType::kI32);
 
-// f32 [rows], a number for each row of such a tensor, likewise.
-Tensor make_row_tensor(int64_t rows);
+// [rows], a number for each row of such a tensor, likewise.
+Tensor make_row_tensor(int64_t rows, DType dtype = DType::kF32);
 
 // In which they hold a sequence of a recipe's length: balanced over the ranks that share it, but for bits that are not
 // to depend on the mesh, as sums over tokens follow it.
@@ -30,5 +30,6 @@ RowRange own_rows(const Tensor& batch);
 
 // Writes what the rank holds, out of its own rows with all their positions: row-major [count, length].
 void write_own_rows(Tensor& batch, std::span<const int32_t> rows, const SequenceOrder& order);
+void write_own_rows(Tensor& batch, std::span<const float> rows, const SequenceOrder& order);
 
 }  // namespace causeway::train

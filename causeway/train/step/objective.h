@@ -1,5 +1,5 @@
-// What a training step minimizes: the loss of a language model's targets, with a z-loss or without, or of preference
-// pairs.
+// What a training step minimizes: the loss of a language model's targets, with a z-loss or without, of preference pairs
+// or of sampled completions.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,9 @@ namespace causeway::train {
 
 struct TrainingBatch;
 
+// What a batch has a number of, beside tokens and targets: each row, or each position of each row.
+enum class NumbersOf { kRows, kTokens };
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -26,8 +29,8 @@ class Objective {
   virtual Tensor minimized(const std::vector<Tensor>& values) const { return values.front(); }
   // What the figures behind the loss are called in metrics.
   virtual std::vector<std::string> figure_names() const { return {}; }
-  // Whether micro-batches have MicroBatch::reference.
-  virtual bool reads_reference() const { return false; }
+  // What micro-batches have of MicroBatch::numbers.
+  virtual std::vector<NumbersOf> numbers() const { return {}; }
   // The number of targets that MicroBatch::target_weight is one over.
   virtual int64_t weighed_targets(const TrainingBatch& batch) const = 0;
 };

@@ -20,6 +20,7 @@ Tensor loss_of_pairs(const PreferencePairs& policy, const PreferencePairs& refer
                      const PreferenceConfig& config) {
   switch (config.loss) {
     case PreferenceLoss::kNone:
+    case PreferenceLoss::kReward:
       break;
     case PreferenceLoss::kDpo:
       return dpo_loss(policy, reference, config.beta, config.label_smoothing);
@@ -39,14 +40,31 @@ Tensor log_probabilities_of_rows(const LanguageModel& model, const MicroBatch& b
   return -sum(model.token_losses(batch.inputs, batch.targets), {1});
 }
 
+Tensor scores_of_rows(const LanguageModel& model, const MicroBatch& batch) {
+  return sum(where(ge(batch.targets, 0.0), model.scores(batch.inputs), 0.0), {1});
+}
+
+namespace {
+
+PairTerms scored_terms(const LanguageModel& model, const MicroBatch& batch, const PreferenceConfig& config) {
+  const PreferencePairs scores = sides_of(scores_of_rows(model, batch));
+  const PreferencePairs rows = sides_of(amax(cast(ge(batch.targets, 0.0), DType::kF32), {1}));
+  const Tensor is_pair = logical_and(gt(rows.chosen, 0.0), gt(rows.rejected, 0.0));
+  return {where(is_pair, reward_loss(scores, config.center_rewards_coefficient), 0.0), zeros_like(scores.chosen),
+          scores.chosen, scores.rejected, where(is_pair, cast(gt(scores.chosen, scores.rejected), DType::kF32), 0.0)};
+}
+
+}  // namespace
+
 PairTerms pair_terms(const LanguageModel& model, const MicroBatch& batch, const PreferenceConfig& config) {
+  if (config.trains_reward_model()) return scored_terms(model, batch, config);
   const PreferencePairs policy = sides_of(log_probabilities_of_rows(model, batch));
   const PreferencePairs targets = sides_of(sum(cast(ge(batch.targets, 0.0), DType::kF32), {1}));
   const Tensor is_pair = logical_and(gt(targets.chosen, 0.0), gt(targets.rejected, 0.0));
   const PreferencePairs lengths = {maximum(targets.chosen, 1.0), maximum(targets.rejected, 1.0)};
   PreferencePairs reference, rewards;
   if (config.has_reference()) {
-    reference = sides_of(batch.reference);
+    reference = sides_of(batch.numbers.front());
     rewards = {(policy.chosen - reference.chosen) * config.beta, (policy.rejected - reference.rejected) * config.beta};
   } else {
     rewards = {policy.chosen / lengths.chosen * config.beta, policy.rejected / lengths.rejected * config.beta};

@@ -15,8 +15,8 @@ struct MicroBatch {
   Tensor targets;        // i32 [rows, sequence_length]
   Tensor token_weights;  // f32, of the same shape: target_weight where there is a target, 0 elsewhere
   Tensor target_weight;  // f32 []
-  // f32 [rows], or undefined: log p of each row's targets by the model that preference pairs are compared with.
-  Tensor reference = {};
+  // What else the objective reads, in the order of Objective::numbers(): f32 [rows] or [rows, sequence_length].
+  std::vector<Tensor> numbers = {};
 };
 
 struct StageResults {

@@ -224,7 +224,10 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   for (int64_t i = 0; i < batches_in_one(); ++i) arguments_.push_back(make_arguments());
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
   hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
-  if (objective_->reads_reference()) reference_ = make_row_tensor(recipe.train.micro_batch_size);
+  for (const NumbersOf of : objective_->numbers())
+    numbers_.push_back(of == NumbersOf::kRows ? make_row_tensor(recipe.train.micro_batch_size)
+                                              : make_batch_tensor(recipe.train.micro_batch_size,
+                                                                  recipe.data.sequence_length, DType::kF32));
   for (size_t i = 0; accumulates() && i <= objective_->figure_names().size(); ++i)
     value_sums_.push_back(zeros_in_memory({}));
   if (context_->device().target().runs_asynchronously() && recipe.train.on_non_finite == FaultPolicy::kStop)
@@ -362,7 +365,7 @@ std::vector<Tensor> TrainingStep::argument_list() const {
   std::vector<Tensor> list;
   if (!is_stage()) {
     list = {first.tokens, first.targets, first.documents, target_weight_, first.key, hyper_};
-    if (reference_.defined()) list.push_back(reference_);
+    list.insert(list.end(), numbers_.begin(), numbers_.end());
     return list;
   }
   for (const Arguments& one : arguments_)
@@ -378,8 +381,8 @@ TrainingStep::MainArguments TrainingStep::named(const std::vector<Tensor>& list)
     return {.batches = {{.tokens = list[0], .targets = list[1], .documents = list[2], .key = list[4]}},
             .target_weight = list[3],
             .hyper = list[5],
-            .reference = list.size() > 6 ? list[6] : Tensor()};
-  MainArguments arguments{.batches = {}, .target_weight = list[list.size() - 2], .hyper = list.back(), .reference = {}};
+            .numbers = {list.begin() + 6, list.end()}};
+  MainArguments arguments{.batches = {}, .target_weight = list[list.size() - 2], .hyper = list.back(), .numbers = {}};
   for (size_t at = 0; at + 2 < list.size(); at += 4)
     arguments.batches.push_back(
         {.tokens = list[at], .targets = list[at + 1], .documents = list[at + 2], .key = list[at + 3]});
@@ -567,7 +570,7 @@ MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const MainArgum
   batch.targets = arguments.targets;
   batch.target_weight = main.target_weight;
   batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(main.target_weight, batch.targets.shape()), 0.0);
-  batch.reference = main.reference;
+  batch.numbers = main.numbers;
   return batch;
 }
 
@@ -777,10 +780,13 @@ void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, 
   write_own_rows(arguments.targets, batch.targets.subspan(first, count), order_);
   if (recipe_.data.masks_documents())
     write_own_rows(arguments.documents, batch.documents.subspan(first, count), order_);
-  if (reference_.defined()) {
-    const auto rows = static_cast<size_t>(own_rows().count);
-    CAUSEWAY_CHECK(static_cast<size_t>(micro_batch + 1) * rows <= batch.reference.size());
-    reference_.write_bytes(bytes_of(batch.reference.subspan(static_cast<size_t>(micro_batch) * rows, rows)));
+  CAUSEWAY_CHECK(batch.numbers.size() == numbers_.size());
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    const bool of_rows = numbers_[i].shape().size() == 1;
+    const size_t of_micro_batch = of_rows ? static_cast<size_t>(own_rows().count) : count;
+    const std::span<const float> own =
+        batch.numbers[i].subspan(static_cast<size_t>(micro_batch) * of_micro_batch, of_micro_batch);
+    of_rows ? numbers_[i].write_bytes(bytes_of(own)) : write_own_rows(numbers_[i], own, order_);
   }
   const int64_t weighed = objective_->weighed_targets(batch);
   const float weight = weighed > 0 ? 1.0f / static_cast<float>(weighed) : 0.0f;

@@ -59,10 +59,9 @@ struct TrainingBatch {
   std::span<const int32_t> targets;    // negative: ignored
   std::span<const int32_t> documents;  // as data::Batch has them; empty unless attention stays within documents
   int64_t valid_targets = 0;           // of the whole batch, over all ranks
-  // Of preference pairs: targets of the chosen sides, likewise, and where they have one log p of each row's targets by
-  // the reference.
-  int64_t chosen_targets = 0;
-  std::span<const float> reference = {};
+  int64_t chosen_targets = 0;  // of preference pairs: targets of the chosen sides, likewise
+  // As Objective::numbers() lists them, of the same rows.
+  std::vector<std::span<const float>> numbers = {};
 };
 
 // What a step costs, known before it runs: bytes of one rank, FLOPs of all.
@@ -189,7 +188,8 @@ class TrainingStep {
   // What the main step is given; traced and run as a list.
   struct MainArguments {
     std::vector<Arguments> batches;  // several of a stage
-    Tensor target_weight, hyper, reference;
+    Tensor target_weight, hyper;
+    std::vector<Tensor> numbers;
   };
   std::vector<Tensor> argument_list() const;
   MainArguments named(const std::vector<Tensor>& list) const;
@@ -250,7 +250,8 @@ class TrainingStep {
   SequenceOrder order_;
   // Arguments, rewritten in place for each call.
   std::vector<Arguments> arguments_;  // of the micro-batches that the main step is of
-  Tensor target_weight_, hyper_, reference_;
+  Tensor target_weight_, hyper_;
+  std::vector<Tensor> numbers_;
   std::optional<FlopCount> flops_of_all_stages_;
   StepOptions options_;
   std::unique_ptr<Step> main_;   // fused, accumulate or staged
