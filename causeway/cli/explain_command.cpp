@@ -5,6 +5,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
+#include <utility>
 
 #include "causeway/base/byte_size.h"
 #include "causeway/base/console.h"
@@ -48,9 +50,13 @@ std::vector<double> step_seconds(TrainingStep& step, const Recipe& recipe) {
   for (int32_t& token : tokens)
     token = static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size));
   const std::vector<int32_t> documents(recipe.data.masks_documents() ? tokens.size() : 0);
-  const std::vector<float> reference(static_cast<size_t>(recipe.train.batch_size));
+  const std::vector<float> zeros(tokens.size());
+  std::vector<std::span<const float>> numbers;
+  for (const NumbersOf of : step.objective().numbers())
+    numbers.push_back(std::span(zeros).first(of == NumbersOf::kRows ? static_cast<size_t>(recipe.train.batch_size)
+                                                                    : zeros.size()));
   const auto targets = static_cast<int64_t>(tokens.size());
-  const TrainingBatch batch{tokens, tokens, documents, targets, targets / 2, reference};
+  const TrainingBatch batch{tokens, tokens, documents, targets, targets / 2, std::move(numbers)};
   int64_t number = 0;
   return median_kernel_seconds([&] { return step.run_timed(batch, number++, 1e-4); });
 }

@@ -32,6 +32,11 @@ std::vector<std::vector<int>> count_uses(const Graph& graph) {
   return uses;
 }
 
+Value copy_input(Graph& target, const Graph& source, Value input) {
+  const Attributes& attributes = source.node(input).attributes;
+  return target.add_input(attributes.name, source.type(input), attributes.sharding, attributes.on_host);
+}
+
 std::vector<Value> copy_node(Graph& target, const Node& node, std::vector<Value> inputs) {
   const bool previous_backward = target.backward();
   std::optional<std::string> previous;  // where it is another scope
@@ -59,11 +64,8 @@ Graph rebuild_graph(const Graph& source, const NodeTransform& transform) {
                    op_name(source.node(value).op));
     return result;
   };
-  for (const Value value : source.inputs()) {
-    const Attributes& attributes = source.node(value).attributes;
-    mapped[static_cast<size_t>(value.node)] = {
-        target.add_input(attributes.name, source.type(value), attributes.sharding, attributes.on_host)};
-  }
+  for (const Value value : source.inputs())
+    mapped[static_cast<size_t>(value.node)] = {copy_input(target, source, value)};
   for (size_t i = 0; i < source.nodes().size(); ++i) {
     const Node& node = source.nodes()[i];
     if (!needed[i] || is_input(node.op)) continue;

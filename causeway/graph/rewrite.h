@@ -17,6 +17,9 @@ using NodeTransform =
     std::function<std::vector<Value>(Graph& target, const Node& node, const std::vector<Value>& inputs)>;
 Graph rebuild_graph(const Graph& source, const NodeTransform& transform);
 
+// Appends an input with all that the source's one says of itself.
+Value copy_input(Graph& target, const Graph& source, Value input);
+
 // Copies `node` into `target` with new inputs, keeping its scope and backward mark; returns all its outputs.
 std::vector<Value> copy_node(Graph& target, const Node& node, std::vector<Value> inputs);
 

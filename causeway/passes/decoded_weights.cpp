@@ -26,8 +26,7 @@ class Decoding {
   Graph run() {
     const std::vector<bool> needed = needed_nodes(source_);
     for (const Value input : source_.inputs())
-      mapped_[static_cast<size_t>(input.node)] = {
-          target_.add_input(source_.node(input).attributes.name, source_.type(input))};
+      mapped_[static_cast<size_t>(input.node)] = {copy_input(target_, source_, input)};
     for (size_t i = 0; i < source_.nodes().size(); ++i) {
       const Node& node = source_.nodes()[i];
       if (!needed[i] || node.op == Op::kInput) continue;

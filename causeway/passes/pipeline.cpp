@@ -8,10 +8,12 @@
 #include <system_error>
 #include <utility>
 
+#include "causeway/base/error.h"
 #include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/printer.h"
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/decoded_weights.h"
+#include "causeway/passes/early_sums.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/expand_linear_cross_entropy.h"
@@ -94,11 +96,21 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"tf32_gemms", [&](const Graph& graph) {
                       return tf32_gemms(graph, sizes.tf32_along_k && !options.mesh_independent);
                     }});
+  list.push_back({"early_sums", early_sums});
   list.push_back({"canonicalize", canonical});
   return list;
 }
 
 constexpr size_t kFewNodes = 1000;  // of a graph that is no work for a thread of its own
+
+// What programs bring from the host, whoever rewrites their graphs.
+std::vector<std::string> inputs_on_host(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Value input : graph.inputs())
+    if (const Attributes& attributes = graph.node(input).attributes; attributes.on_host)
+      names.push_back(attributes.name);
+  return names;
+}
 
 // Verifies a graph beside the pass that reads it next. Of a few nodes it is done at once.
 class Verification {
@@ -126,6 +138,7 @@ Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const Pre
                    PipelineTrace* trace) {
   Graph current;
   const Graph* given = &graph;
+  const std::vector<std::string> on_host = inputs_on_host(graph);
   Verification verification;
   // A graph that is not needed any more: giving back its memory takes as long as many a pass.
   std::future<void> discarded;
@@ -151,6 +164,7 @@ Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const Pre
     verification.end();
     discard(std::exchange(current, std::move(next)));
     given = &current;
+    CAUSEWAY_CHECK(inputs_on_host(current) == on_host, "{} makes other inputs lie on the host", pass.name);
     verification.begin(current, pass.name);
     if (trace == nullptr) continue;
     trace->records.push_back({pass.name, before, current.nodes().size(), elapsed.count(),

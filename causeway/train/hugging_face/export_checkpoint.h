@@ -19,7 +19,7 @@ struct ExportOptions {
   uint64_t max_file_bytes = uint64_t{5} << 30;
   // Whose tokenizer files are copied; empty: the checkpoint's own, or where it has none those of the directory that the
   // run began from (model.from).
-  std::string tokenizer_directory;
+  std::string tokenizer_directory = {};
   bool merged = false;  // of a run that trained adapters: added to their base
 };
 
