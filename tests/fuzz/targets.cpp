@@ -24,6 +24,7 @@
 #include "causeway/data/input_stream.h"
 #include "causeway/data/mds_reader.h"
 #include "causeway/data/preference_record.h"
+#include "causeway/data/prompt_record.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
 #include "causeway/evaluation/task_requests.h"
@@ -43,6 +44,7 @@
 #include "causeway/plan/machines.h"
 #include "causeway/plan/published_points.h"
 #include "causeway/train/checkpoint/checkpoint_manifest.h"
+#include "causeway/train/grpo/rollout.h"
 #include "causeway/train/log/metrics_log.h"
 #include "causeway/train/recipe/recipe.h"
 
@@ -304,6 +306,21 @@ bool chat_record(std::string_view input) {
   return true;
 }
 
+// A prompt that is to be answered, likewise.
+bool prompt_record(std::string_view input) {
+  const data::ChatRecord record =
+      data::read_prompt_record(data::parse_json_record({input, 1}, "input.jsonl").object, "");
+  require(record.is_rendered() ? record.input.add_generation_prompt : !record.prompt->empty(), "nothing to be answered");
+  return true;
+}
+
+// Where sampling is, in a checkpoint.
+bool rollout_state(std::string_view input) {
+  const std::string text = train::print_rollout_state(train::parse_rollout_state(input, "grpo.json"));
+  require(train::print_rollout_state(train::parse_rollout_state(text, "grpo.json")) == text, "another state");
+  return true;
+}
+
 bool json_lines(std::string_view input) {
   TextReader reader({file_of(input, "input.jsonl"), TextFormat::kJsonLines}, {});
   bool any = false;
@@ -516,6 +533,8 @@ constexpr FuzzTarget kTargets[] = {
     {"json_lines", &run<json_lines>},
     {"chat_record", &run<chat_record>},
     {"preference_record", &run<preference_record>},
+    {"prompt_record", &run<prompt_record>},
+    {"rollout_state", &run<rollout_state>},
     {"compressed", &run<compressed>},
     {"csv", &run<csv>},
     {"token_file", &run<token_file>},

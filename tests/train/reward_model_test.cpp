@@ -230,7 +230,9 @@ TEST_F(RewardModel, IsTrainedResumedAndExported) {
   const std::vector<nlohmann::json> resumed = losses("run");
   for (size_t i = 3; i < 6; ++i) EXPECT_EQ(resumed[i]["loss"], whole[i]["loss"]) << i;
 
-  const ExportOptions options{.checkpoint = result.checkpoint, .output = directory_ / "exported"};
+  ExportOptions options;
+  options.checkpoint = result.checkpoint;
+  options.output = directory_ / "exported";
   const ExportResult exported = export_checkpoint(options);
   EXPECT_EQ(exported.difference.largest, 0);
   const auto config = nlohmann::json::parse(read_text_file(directory_ / "exported" / "config.json"));
@@ -243,7 +245,10 @@ TEST_F(RewardModel, IsTrainedResumedAndExported) {
   const ModelConfig read = read_hugging_face_config(directory_ / "exported");
   EXPECT_TRUE(read.score_head);
   EXPECT_EQ(exported.parameters, parameter_count(read));
-  import_model({.source = directory_ / "exported", .output = directory_ / "imported"});
+  ImportOptions imported;
+  imported.source = directory_ / "exported";
+  imported.output = directory_ / "imported";
+  import_model(imported);
   EXPECT_EQ(nlohmann::json::parse(read_text_file(directory_ / "imported" / "config.json"))["architectures"],
             config["architectures"]);
   const Recipe next = recipe({fmt::format("model.from={}", (directory_ / "imported").string()),

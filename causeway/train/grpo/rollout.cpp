@@ -51,6 +51,10 @@ std::string print_rollout_state(const RolloutState& state) {
 
 RolloutState parse_rollout_state(std::string_view text, const std::string& where) {
   const RolloutJson json = parse_json(text, {.name = "the state of sampling", .where = where});
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("the state of sampling cannot be read: {}", what), where,
+                "Go on from another checkpoint.");
+  };
   try {
     RolloutState state;
     json.at("end_tokens").get_to(state.end_tokens);
@@ -58,14 +62,22 @@ RolloutState parse_rollout_state(std::string_view text, const std::string& where
     if (!json.contains("completions")) return state;
     auto rollout = std::make_shared<Rollout>();
     json.at("first_sample").get_to(rollout->first_sample);
-    for (const RolloutJson& one : json.at("completions")) rollout->completions.push_back(completion_of(one));
+    for (const RolloutJson& one : json.at("completions")) {
+      const Completion& read = rollout->completions.emplace_back(completion_of(one));
+      const auto is_whole = [&](const std::vector<float>& numbers, bool may_lack) {
+        return numbers.size() == read.tokens.size() || (may_lack && numbers.empty());
+      };
+      if (read.prompt.empty() || read.tokens.empty() || !is_whole(read.sampled, false) || !is_whole(read.older, true) ||
+          !is_whole(read.reference, true))
+        refuse(fmt::format("completion {} is not whole", rollout->completions.size()));
+    }
     json.at("figures").get_to(rollout->figures);
     state.rollout = std::move(rollout);
     return state;
   } catch (const RolloutJson::exception& error) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("the state of sampling cannot be read: {}", error.what()), where,
-                "Go on from another checkpoint.");
+    refuse(error.what());
   }
+  CAUSEWAY_CHECK(false, "refused");
 }
 
 void write_row(const Completion& completion, bool has_targets, std::span<int32_t> inputs, std::span<int32_t> targets) {
