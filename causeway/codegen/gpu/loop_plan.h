@@ -1,11 +1,11 @@
 // The plan of a loop kernel on a GPU: how threads share its loops, what they hold between passes, how they sum. Without
 // sums, each thread computes a few neighbouring elements, or several such vectors of a tile that is stored in both
-// orders. With sums, a row belongs to a team of threads: part of a wave
-// for short rows, a block for longer ones. What several passes over a row read stays in registers or, of a longer row,
-// in shared memory, where the architecture copies past registers; of a row that no block has room for in the shared
-// memory of a cluster's blocks, each of which has a part of it, where there are clusters. A few very long rows are cut
-// into parts that a second launch adds up. With sums over rows, a fixed number of blocks share the rows, each thread
-// keeps the sums of its columns in registers, and a second launch adds up what blocks have.
+// orders. With sums, a row belongs to a team of threads: part of a wave for short rows, a block for longer ones. What
+// several passes over a row read stays in registers or, of a longer row, in shared memory, where the architecture
+// copies past registers; of a row that no block has room for in the shared memory of a cluster's blocks, each of which
+// has a part of it, where there are clusters. A few very long rows are cut into parts that a second launch adds up.
+// With sums over rows, a fixed number of blocks share the rows, each thread keeps the sums of its columns in registers,
+// and a second launch adds up what blocks have.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct GpuLoopPlan : LoopPlan {
   // For what a cluster's blocks have of a sum, and for all of a row's sums, in each block after the sums of its waves.
   static constexpr int kClusterSumBytes = 4 * kMostCluster;
   static constexpr int kClusterSharedBytes = 256;
-  static constexpr int kPartialBytes = 8;       // of the sum of a part of a row
+  static constexpr int kPartialBytes = 8;  // of the sum of a part of a row
 
   // What blocks are.
   enum class Form {

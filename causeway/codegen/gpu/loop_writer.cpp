@@ -338,7 +338,8 @@ std::string GpuLoopWriter::stores_of_row() {
 // --- Frames.
 
 std::string GpuLoopWriter::source(const std::string& name, int threads, const std::string& body, int blocks_per_unit) {
-  return kIncludes + std::string(plan_.cluster > 1 ? "#include \"causeway/kernels/gpu/hopper_cluster_reduce.h\"\n" : "") +
+  return kIncludes +
+         std::string(plan_.cluster > 1 ? "#include \"causeway/kernels/gpu/hopper_cluster_reduce.h\"\n" : "") +
          kernel_text(name, threads, body, blocks_per_unit);
 }
 
