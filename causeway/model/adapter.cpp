@@ -65,6 +65,11 @@ Tensor merged_weight(const Matrix& matrix, const AdapterConfig& config) {
   return whole * (matrix.input_first ? factor : unsqueeze(factor, 1));
 }
 
+Tensor computed_merged_weight(const Matrix& matrix, const AdapterConfig& config) {
+  Step step([&](const std::vector<Tensor>&) -> std::vector<Tensor> { return {merged_weight(matrix, config)}; });
+  return step({}).front();
+}
+
 Tensor multiply(const Tensor& x, const Matrix& matrix, const AdapterConfig& config, const Tensor& dropout_key) {
   const auto by_weight = [&](const Tensor& given) {
     return matrix.input_first ? matmul(given, matrix.weight) : linear(given, matrix.weight);
@@ -122,12 +127,7 @@ void merge_adapters(const LanguageModel& adapted, LanguageModel& model) {
       return one.has_adapter() && one.name + ".weight" == parameter.name;
     });
     Tensor target = parameter.tensor, source = adapted.parameter(parameter.name).tensor;
-    if (matrix != adapted.matrices().end()) {
-      Step step([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
-        return {merged_weight(*matrix, adapted.adapter())};
-      });
-      source = step({}).front();
-    }
+    if (matrix != adapted.matrices().end()) source = computed_merged_weight(*matrix, adapted.adapter());
     bytes.resize(static_cast<size_t>(source.local_bytes()));
     source.read_bytes(bytes);
     target.write_bytes(bytes);

@@ -71,6 +71,8 @@ void require_targets(const LanguageModel& model);
 Tensor row_lengths(const Matrix& matrix, const AdapterConfig& config);
 // f32, as the weight lies: what weight and adapter are together, as one matrix.
 Tensor merged_weight(const Matrix& matrix, const AdapterConfig& config);
+// The same, computed in the current context by a step of its own.
+Tensor computed_merged_weight(const Matrix& matrix, const AdapterConfig& config);
 
 // "lora of rank 16 on 224 matrices, 41943040 parameters", of the layers that are here; empty where there are none.
 std::string describe_adapters(const LanguageModel& model);

@@ -171,17 +171,18 @@ std::vector<std::string> notes_on(const OtherEntries& entries) {
   return notes;
 }
 
+StoredWeight find_weight(const ModelConfig& config, const Parameter& parameter, const SafetensorsModel& weights) {
+  const std::string stored = stored_name(weights, config, parameter.name);
+  if (stored.empty()) fail_missing(weights, model_family(config.family), parameter.name);
+  check_shape(weights, stored, sizes_of(parameter));
+  const std::string type = weight_type(weights, stored);
+  return {parameter.name, stored, type, weights.entry(stored).dtype.value_or(DType::kF32), sizes_of(parameter)};
+}
+
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights) {
   std::vector<StoredWeight> found;
-  for (const Parameter& parameter : model.parameters()) {
-    if (parameter.is_adapter) continue;
-    const std::string stored = stored_name(weights, model.config(), parameter.name);
-    if (stored.empty()) fail_missing(weights, model_family(model.config().family), parameter.name);
-    check_shape(weights, stored, sizes_of(parameter));
-    const std::string type = weight_type(weights, stored);
-    found.push_back(
-        {parameter.name, stored, type, weights.entry(stored).dtype.value_or(DType::kF32), sizes_of(parameter)});
-  }
+  for (const Parameter& parameter : model.parameters())
+    if (!parameter.is_adapter) found.push_back(find_weight(model.config(), parameter, weights));
   return found;
 }
 

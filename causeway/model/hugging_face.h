@@ -36,6 +36,8 @@ struct StoredWeight {
 // Error(kInvalidArgument) naming a tensor that is missing or has another shape, and Error(kUnsupported) for one whose
 // type is not f64, f32, bf16 or f16.
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights);
+// The same of one of them.
+StoredWeight find_weight(const ModelConfig& config, const Parameter& parameter, const SafetensorsModel& weights);
 
 // The elements of a weight from `first` on, as f32: f64 is rounded to nearest even.
 void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, uint64_t first, std::span<float> values);

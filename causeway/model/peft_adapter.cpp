@@ -17,7 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kPeftPrefix = "base_model.model.";
 constexpr char kBaseIdentity[] = "causeway_base";  // in the metadata of the weights' file
 constexpr std::string_view kAdapterEnds[] = {".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector"};
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "causeway/model/adapter.h"
@@ -13,6 +14,8 @@ namespace causeway::model {
 
 inline constexpr char kPeftConfigName[] = "adapter_config.json";
 inline constexpr char kPeftWeightsName[] = "adapter_model.safetensors";
+// Before the names of its tensors.
+inline constexpr std::string_view kPeftPrefix = "base_model.model.";
 
 struct PeftAdapter {
   AdapterConfig adapter;

@@ -9,11 +9,11 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/log.h"
-#include "causeway/model/peft_adapter.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/shared_run_directory.h"
 #include "causeway/train/initial_weights.h"
 #include "causeway/train/model_tokenizer.h"
+#include "causeway/train/stored_adapter.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::train {
@@ -70,12 +70,11 @@ void require_trained_first_piece(const LanguageModel& model) {
 void require_reference_model(const Recipe& recipe) {
   std::error_code code;
   if (std::filesystem::is_directory(recipe.model_from, code)) {
-    const std::filesystem::path adapters = std::filesystem::path(recipe.adapter_from) / kPeftWeightsName;
-    if (recipe.adapter_from.empty() || std::filesystem::is_regular_file(adapters, code)) return;
+    if (recipe.adapter_from.empty() || holds_adapter(recipe.adapter_from)) return;
     throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("preference.loss={} compares the model with the one that the run begins with, and there is "
-                            "no {}",
-                            name_of(recipe.preference.loss), adapters.string()),
+                fmt::format("preference.loss={} compares the model with the one that the run begins with, and there "
+                            "are no adapters in {}",
+                            name_of(recipe.preference.loss), recipe.adapter_from),
                 "lora.from", "Put the adapters back where they were.");
   }
   throw Error(ErrorKind::kInvalidArgument,

@@ -58,20 +58,6 @@ void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor&
                   [copied](uint64_t offset, std::span<std::byte> bytes) { join_halves(copied, offset, bytes); });
 }
 
-// What is frozen may be stored in a narrower type than it is to have.
-void read_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor) {
-  const DType stored = checkpoint.tensor(name).dtype, held = tensor.dtype();
-  std::vector<std::byte> bytes(byte_size(tensor) / size_bytes(held) * size_bytes(stored));
-  checkpoint.read_box(name, own_box(tensor), bytes);
-  if (stored != held) {
-    std::vector<std::byte> converted(byte_size(tensor));
-    for (size_t i = 0; i < converted.size() / size_bytes(held); ++i)
-      write_element(held, converted.data(), i, read_element(stored, bytes.data(), i));
-    bytes = std::move(converted);
-  }
-  tensor.write_bytes(bytes);
-}
-
 // Of adapters' base nothing is written.
 bool is_saved(const LanguageModel& model, const Parameter& parameter) {
   return parameter.is_adapter || !model.adapter().is_used();
@@ -219,6 +205,20 @@ nlohmann::json shape_of(const LanguageModel& model) { return to_hugging_face(mod
 
 }  // namespace
 
+// What is frozen may be stored in a narrower type than it is to have.
+void read_checkpoint_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor) {
+  const DType stored = checkpoint.tensor(name).dtype, held = tensor.dtype();
+  std::vector<std::byte> bytes(byte_size(tensor) / size_bytes(held) * size_bytes(stored));
+  checkpoint.read_box(name, own_box(tensor), bytes);
+  if (stored != held) {
+    std::vector<std::byte> converted(byte_size(tensor));
+    for (size_t i = 0; i < converted.size() / size_bytes(held); ++i)
+      write_element(held, converted.data(), i, read_element(stored, bytes.data(), i));
+    bytes = std::move(converted);
+  }
+  tensor.write_bytes(bytes);
+}
+
 std::vector<Tensor> tensors_to_write(const RunParts& run) {
   std::vector<Tensor> tensors;
   const auto add = [&](const Tensor& tensor) {
@@ -309,9 +309,9 @@ RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run)
       state.data.value("tokens_consumed", static_cast<int64_t>(position.data_cursor) * run.recipe.data.sequence_length);
   position.skipped_steps = state.trainer.value("skipped_steps", int64_t{0});
   for (const Parameter& parameter : run.model.parameters())
-    if (is_saved(run.model, parameter)) read_tensor(checkpoint, parameter.name, parameter.tensor);
+    if (is_saved(run.model, parameter)) read_checkpoint_tensor(checkpoint, parameter.name, parameter.tensor);
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
-    read_tensor(checkpoint, tensor.name, tensor.tensor);
+    read_checkpoint_tensor(checkpoint, tensor.name, tensor.tensor);
   return position;
 }
 
@@ -331,7 +331,7 @@ Recipe checkpoint_recipe(const CheckpointReader& checkpoint) {
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model) {
   checkpoint.require_model(shape_of(model));
   for (const Parameter& parameter : model.parameters())
-    if (is_saved(model, parameter)) read_tensor(checkpoint, parameter.name, parameter.tensor);
+    if (is_saved(model, parameter)) read_checkpoint_tensor(checkpoint, parameter.name, parameter.tensor);
 }
 
 std::string checkpoint_base(const CheckpointReader& checkpoint) {

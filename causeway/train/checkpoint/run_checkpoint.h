@@ -90,6 +90,9 @@ std::string checkpoint_base(const CheckpointReader& checkpoint);
 // loss has no reference.
 std::string checkpoint_reference(const CheckpointReader& checkpoint);
 
+// Overwrites what this rank holds of a tensor by that of the checkpoint, converted to the type that it has.
+void read_checkpoint_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor);
+
 // Restores the weights alone, for generation and evaluation.
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model);
 

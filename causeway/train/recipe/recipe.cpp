@@ -18,15 +18,16 @@
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/model/family.h"
 #include "causeway/model/hugging_face.h"
-#include "causeway/model/peft_adapter.h"
 #include "causeway/optimizer/kept_moment.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/train/checkpoint/checkpoint.h"
+#include "causeway/train/checkpoint/checkpoint_path.h"
 #include "causeway/train/recipe/mesh_checks.h"
 #include "causeway/train/recipe/optimizer_fields.h"
 #include "causeway/train/recipe/parameter_groups.h"
 #include "causeway/train/recipe/recipe_field.h"
+#include "causeway/train/stored_adapter.h"
 
 namespace causeway::train {
 namespace {
@@ -71,6 +72,7 @@ Field family_name(std::string& name) {
 
 constexpr char kDataSources[] = "data.sources";
 constexpr char kTargets[] = "lora.targets";
+constexpr char kAdapterFrom[] = "lora.from";
 
 Field source_list(std::vector<DataSource>& sources) {
   return {kDataSources, "several datasets instead of data.path: [{path: DATASET, weight: NUMBER}, ...]",
@@ -103,9 +105,9 @@ std::vector<Field> adapter_fields(Recipe& r) {
             "all of the layers"),
       field("lora.dropout", r.adapter.dropout, "probability of dropping a value that an adapter is given"),
       choice("lora.kind", r.adapter.kind, "lora, rslora or dora"),
-      field("lora.from", r.adapter_from,
-            "a directory of PEFT's: its adapter_config.json says what the adapters are, its weights are the first "
-            "ones")};
+      field(kAdapterFrom, r.adapter_from,
+            "a directory of PEFT's, or a run or checkpoint that trained adapters: it says what the adapters are, its "
+            "weights are the first ones")};
 }
 
 // As long as there are keys: each has its line.
@@ -117,8 +119,8 @@ std::vector<Field> fields(Recipe& r) {
       field("device_architecture", r.device_architecture,
             "what kernels are compiled for, where not for the best that the device has: sm_80 on newer NVIDIA GPUs"),
       field("model.from", r.model_from,
-            "a Hugging Face directory: its config.json says what the model is, its weights are the first ones; empty: "
-            "random weights"),
+            "a Hugging Face directory, a checkpoint, or a run, whose newest checkpoint is meant: it says what the "
+            "model is, its weights are the first ones; empty: random weights"),
       family_name(r.model.family),
       field("model.vocabulary_size", r.model.vocabulary_size,
             "tokens the model knows; left out: those of the dataset's tokenizer, where it says them"),
@@ -459,23 +461,27 @@ constexpr const char* kCommandLine = "command line";
 constexpr char kModelFrom[] = "model.from";
 constexpr char kSteps[] = "train.steps", kEpochs[] = "train.epochs";
 
+// A checkpoint takes the place of the run whose newest one it is: what a run begins with is said once and for all.
+std::string directory_of_origin(const std::string& path, const char* key) {
+  try {
+    const std::optional<std::filesystem::path> checkpoint = find_checkpoint(path);
+    return checkpoint ? checkpoint->string() : path;
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", error.where(), error.message()), key, error.hint());
+  }
+}
+
 ModelConfig config_of_directory(const std::string& directory) {
   std::error_code code;
   if (!std::filesystem::is_directory(directory, code))
     throw Error(
         ErrorKind::kNotFound, fmt::format("there is no directory {}", directory), kModelFrom,
-        "Give the directory of a downloaded model, with config.json and safetensors files. A run that has begun "
-        "needs it no more: causeway train RUN/recipe.yaml model.from= --resume auto.");
-  const std::filesystem::path path = directory;
-  const bool is_checkpoint = std::filesystem::exists(path / kManifestName, code) &&
-                             !std::filesystem::exists(path / "model.safetensors", code) &&
-                             !std::filesystem::exists(path / "model.safetensors.index.json", code);
-  if (is_checkpoint || !list_checkpoints(path).empty())
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("{} is a run of this program or a checkpoint of one, no Hugging Face directory", directory),
-                kModelFrom,
-                fmt::format("Write its model as one, and name that: causeway export {} --output MODEL.", directory));
+        "Give the directory of a downloaded model, with config.json and safetensors files, or a run or checkpoint of "
+        "this program. A run that has begun needs it no more: causeway train RUN/recipe.yaml model.from= --resume "
+        "auto.");
   try {
+    // Which checks its config.json, too: a checkpoint has that of an export.
+    if (is_checkpoint(directory)) const CheckpointReader intact(directory);
     return read_hugging_face_config(directory);
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("{}: {}", error.where(), error.message()), kModelFrom, error.hint());
@@ -485,6 +491,7 @@ ModelConfig config_of_directory(const std::string& directory) {
 // The model is that of the directory. What the recipe says of it besides must be the same; 0 is no statement where it
 // stands for what follows from the rest.
 void take_model_of_directory(Recipe& r, const std::vector<Setting>& settings) {
+  r.model_from = directory_of_origin(r.model_from, kModelFrom);
   Recipe of_directory;
   of_directory.model = config_of_directory(r.model_from);
   const ModelConfig found = of_directory.model;
@@ -518,10 +525,11 @@ bool is_set(const std::vector<Setting>& settings, std::string_view key) {
 // The adapters are those of the directory, but for their dropout: what the recipe says of them besides must be the
 // same.
 void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) {
+  r.adapter_from = directory_of_origin(r.adapter_from, kAdapterFrom);
   Recipe of_directory;
-  of_directory.adapter = read_peft_config(r.adapter_from).adapter;
+  of_directory.adapter = StoredAdapter::open(r.adapter_from)->config();
   const std::vector<RecipeValue> stated = recipe_values(r), stored = recipe_values(of_directory);
-  constexpr char kDropout[] = "lora.dropout", kFrom[] = "lora.from";
+  constexpr char kDropout[] = "lora.dropout";
   const auto sorted_targets = [](const Recipe& of) {
     std::vector<std::string> patterns = target_patterns(of.adapter.targets);
     std::ranges::sort(patterns);
@@ -529,7 +537,7 @@ void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) 
   };
   const bool same_targets = sorted_targets(r) == sorted_targets(of_directory);
   for (const Setting& setting : settings) {
-    if (!setting.key.starts_with("lora.") || setting.key == kDropout || setting.key == kFrom) continue;
+    if (!setting.key.starts_with("lora.") || setting.key == kDropout || setting.key == kAdapterFrom) continue;
     if (setting.key == kTargets && same_targets) continue;
     for (size_t i = 0; i < stated.size(); ++i)
       require(stated[i].key != setting.key || stated[i].value == stored[i].value, setting.key,

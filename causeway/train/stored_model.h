@@ -1,0 +1,57 @@
+// The weights of a model that lie in a directory, for another run to begin with or as the base of adapters: of a
+// Hugging Face directory, or of a checkpoint of this program. Of a checkpoint whose run trained adapters they are its
+// base with the adapters added, as `causeway export --merged` writes them in f32, to the same bits on one kind of
+// device; of one whose optimizer averages the weights, the average. Neither the optimizer's state nor the step belongs
+// to them.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "causeway/model/language_model.h"
+
+namespace causeway::train {
+
+class StoredModel {
+ public:
+  // Files stay where they are and are read as they are asked for. Throws Error: what SafetensorsModel and
+  // CheckpointReader throw; of adapters kNotFound where their base is not there any more, and kInvalidArgument where it
+  // is another model.
+  static std::unique_ptr<StoredModel> open(const std::filesystem::path& directory);
+  virtual ~StoredModel() = default;
+
+  // A line for each tensor, which tells it from that of another model.
+  virtual std::string description() const = 0;
+  // A hash of that.
+  std::string identity() const;
+
+  // Overwrites every parameter that the model or its part has, or what this rank holds of it, but adapters; values are
+  // converted to the type that the parameter lies in. Reads nothing else, but the whole of a matrix to which adapters
+  // are added. Throws Error(kInvalidArgument) naming what the model has otherwise. Gives the names in files of what it
+  // read.
+  virtual std::vector<std::string> load(LanguageModel& model) const = 0;
+  // Throws Error(kInvalidArgument) where the files hold a tensor that the model does not have; `read`: what load() gave
+  // on all ranks together.
+  virtual void require_no_other_tensors(const ModelConfig& config, const std::vector<std::string>& read) const = 0;
+
+  // The same of one parameter.
+  virtual std::string load_parameter(const ModelConfig& config, const Parameter& parameter) const = 0;
+  // All of a parameter, of which this rank may hold a part: f32, row-major.
+  virtual std::vector<float> whole(const ModelConfig& config, const Parameter& parameter) const = 0;
+};
+
+// A hash of the description of the weights that a directory holds.
+std::string identity_of_stored_model(const std::filesystem::path& directory);
+
+// Throws Error(kInvalidArgument): the adapters of `what` are of a base of identity `was`, and that of `directory` is
+// `is`.
+[[noreturn]] void refuse_base(const std::string& what, const std::string& was, const std::string& directory,
+                              const std::string& is);
+
+// A base model of adapters. Throws Error(kNotFound) where no directory is, and refuse_base() where it holds another
+// model than that of `identity` (empty: it is not known).
+std::unique_ptr<StoredModel> open_base(const std::string& directory, const std::string& identity);
+
+}  // namespace causeway::train
