@@ -20,7 +20,7 @@ inline constexpr std::string_view kPeftPrefix = "base_model.model.";
 struct PeftAdapter {
   AdapterConfig adapter;
   std::string base;  // base_model_name_or_path: a directory, or a name on Hugging Face's hub; may be empty
-  // What the base was, where this program wrote the file (base_identity()); empty otherwise.
+  // What the base was, where this program wrote the file (StoredModel::identity()); empty otherwise.
   std::string base_identity;
 };
 

@@ -33,12 +33,11 @@ void load_base_weights(const Recipe& recipe, const std::string& identity, Langua
   }
 }
 
-void load_initial_adapters(const Ranks& ranks, const Recipe& recipe, const std::string& identity,
-                           LanguageModel& model) {
+void load_initial_adapters(const Ranks& ranks, const Recipe& recipe, LanguageModel& model) {
   ranks.together([&] {
     if (recipe.adapter_from.empty()) return initialize_adapters(model, static_cast<uint64_t>(recipe.train.seed));
     const std::unique_ptr<StoredAdapter> adapter = StoredAdapter::open(recipe.adapter_from);
-    adapter->require_base(identity, recipe.model_from);
+    adapter->require_base(*StoredModel::open(recipe.model_from), recipe.model_from);
     adapter->load(model);
   });
 }

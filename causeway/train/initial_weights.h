@@ -24,8 +24,7 @@ std::string load_initial_weights(const Ranks& ranks, const Recipe& recipe, Langu
 void load_base_weights(const Recipe& recipe, const std::string& identity, LanguageModel& model);
 
 // Gives a new run's adapters their first values: those of lora.from (StoredAdapter), or those of initialize_adapters().
-// All ranks make the call. `identity`: of the base. Throws Error(kInvalidArgument) where those of lora.from are of
-// another base.
-void load_initial_adapters(const Ranks& ranks, const Recipe& recipe, const std::string& identity, LanguageModel& model);
+// All ranks make the call. Throws Error(kInvalidArgument) where those of lora.from are of another base than model.from.
+void load_initial_adapters(const Ranks& ranks, const Recipe& recipe, LanguageModel& model);
 
 }  // namespace causeway::train

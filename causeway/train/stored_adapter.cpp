@@ -161,9 +161,9 @@ std::unique_ptr<StoredAdapter> StoredAdapter::open(const std::filesystem::path& 
               "Give a directory that PEFT saved, or a run or checkpoint of this program that trained adapters.");
 }
 
-void StoredAdapter::require_base(const std::string& is, const std::string& directory) const {
-  if (!base_identity_.empty() && base_identity_ != is)
-    refuse_base(fmt::format("the adapters of {}", directory_.string()), base_identity_, directory, is);
+void StoredAdapter::require_base(const StoredModel& base, const std::string& directory) const {
+  if (!base_identity_.empty() && !base.is_of(base_identity_))
+    refuse_base(fmt::format("the adapters of {}", directory_.string()), base_identity_, directory, base.identity());
 }
 
 bool holds_adapter(const std::filesystem::path& path) {

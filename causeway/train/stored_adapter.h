@@ -12,6 +12,8 @@
 
 namespace causeway::train {
 
+class StoredModel;
+
 class StoredAdapter {
  public:
   // A directory of PEFT's, a checkpoint, or a run, of which the newest checkpoint is meant. Throws Error: kNotFound
@@ -30,8 +32,8 @@ class StoredAdapter {
   // Which adapters they are: a hash of their tensors.
   virtual std::string identity() const = 0;
 
-  // Throws refuse_base() where they are known to be of another base than that of `directory`, whose identity is `is`.
-  void require_base(const std::string& is, const std::string& directory) const;
+  // Throws refuse_base() where they are known to be of another base than this one, which lies in `directory`.
+  void require_base(const StoredModel& base, const std::string& directory) const;
 
   // Overwrites the adapters of a model that has them as config() says, or what this rank holds of them. Throws
   // Error(kInvalidArgument) naming a tensor that is missing, of another shape, or of a matrix that has no adapter.

@@ -8,12 +8,14 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/hash.h"
+#include "causeway/base/json_document.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/checkpoint_path.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/hugging_face/model_directory.h"
 
 namespace causeway::train {
 namespace {
@@ -22,7 +24,20 @@ namespace {
 // differ, and weights of many gigabytes need not be read by every rank.
 class HuggingFaceModel final : public StoredModel {
  public:
-  explicit HuggingFaceModel(const std::filesystem::path& directory) : weights_(directory) {}
+  explicit HuggingFaceModel(const std::filesystem::path& directory) : directory_(directory), weights_(directory) {}
+
+  bool is_of(const std::string& identity) const override {
+    const std::string own = this->identity();
+    if (identity == own) return true;
+    std::error_code code;
+    const std::filesystem::path probe = directory_ / kProbeName;
+    if (!std::filesystem::is_regular_file(probe, code)) return false;
+    const nlohmann::json said = read_json_file(probe, {.name = "the probe of the export"});
+    const auto says = [&](const char* key, const std::string& text) {
+      return said.is_object() && said.contains(key) && said[key] == text;
+    };
+    return says(kProbeIdentity, own) && says(kProbeIdentityOfCheckpoint, identity);
+  }
 
   std::string description() const override {
     constexpr size_t kSample = 4096;
@@ -64,6 +79,7 @@ class HuggingFaceModel final : public StoredModel {
   }
 
  private:
+  std::filesystem::path directory_;
   SafetensorsModel weights_;
 };
 
@@ -215,7 +231,7 @@ std::unique_ptr<StoredModel> open_base(const std::string& directory, const std::
                 "model.from", "Checkpoints of such a run hold the adapters alone: put the model back where it was.");
   std::unique_ptr<StoredModel> base = StoredModel::open(directory);
   const std::string found = base->identity();
-  if (!identity.empty() && found != identity) refuse_base("the adapters", identity, directory, found);
+  if (!identity.empty() && !base->is_of(identity)) refuse_base("the adapters", identity, directory, found);
   return base;
 }
 

@@ -26,6 +26,9 @@ class StoredModel {
   virtual std::string description() const = 0;
   // A hash of that.
   std::string identity() const;
+  // Whether it is the model of that identity, or the export in f32 of a checkpoint of that identity, which has all of
+  // its values.
+  virtual bool is_of(const std::string& identity) const { return identity == this->identity(); }
 
   // Overwrites every parameter that the model or its part has, or what this rank holds of it, but adapters; values are
   // converted to the type that the parameter lies in. Reads nothing else, but the whole of a matrix to which adapters
@@ -44,6 +47,10 @@ class StoredModel {
 
 // A hash of the description of the weights that a directory holds.
 std::string identity_of_stored_model(const std::filesystem::path& directory);
+
+// What an export says of itself in its probe (kProbeName), for StoredModel::is_of(): its own identity, and that of the
+// checkpoint that it has all values of.
+constexpr char kProbeIdentity[] = "identity", kProbeIdentityOfCheckpoint[] = "identity_of_checkpoint";
 
 // Throws Error(kInvalidArgument): the adapters of `what` are of a base of identity `was`, and that of `directory` is
 // `is`.

@@ -42,7 +42,7 @@ struct RunParts {
   TrainingStep& step;
   // Of validation pairs, where the run's loss compares with a reference; null otherwise.
   const ReferenceLogProbabilities* validation_reference = nullptr;
-  std::string base = {};  // of a run that trains adapters, the identity of their base (base_identity())
+  std::string base = {};  // of a run that trains adapters, the identity of their base (StoredModel::identity())
   // Of a run whose loss compares with a reference, the identity of the weights that it began with
   // (identity_of_weights()).
   std::string reference_weights = {};

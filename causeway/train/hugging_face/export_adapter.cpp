@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/data/directory_replacement.h"
 #include "causeway/model/peft_adapter.h"
+#include "causeway/train/adapted_model.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
 
 namespace causeway::train {
@@ -32,18 +33,27 @@ void require_replaceable_adapter(const fs::path& output, bool overwrite) {
                 "Choose another directory, or say --overwrite to replace it.");
 }
 
+// The model with the adapters that are written; `step` becomes that of their checkpoint.
+AdaptedModel load_exported_adapter(const ExportOptions& options, int64_t& step) {
+  if (!options.adapters.empty())
+    return load_adapted_model(options.checkpoint, options.adapters, options.combination, DType::kF32);
+  const CheckpointReader checkpoint(options.checkpoint);
+  step = checkpoint.state().step;
+  return {load_checkpoint_model(checkpoint, DType::kF32), checkpoint_recipe(checkpoint), checkpoint_base(checkpoint)};
+}
+
 }  // namespace
 
 ExportResult export_adapter(const ExportOptions& options) {
-  const CheckpointReader checkpoint(options.checkpoint);
-  const Recipe recipe = checkpoint_recipe(checkpoint);
   require_replaceable_adapter(options.output, options.overwrite);
   data::DirectoryReplacement replacement(options.output);
-  const std::unique_ptr<LanguageModel> model = load_checkpoint_model(checkpoint, DType::kF32);
   ExportResult result;
+  const AdaptedModel adapted = load_exported_adapter(options, result.step);
+  const std::unique_ptr<LanguageModel>& model = adapted.model;
+  const Recipe& recipe = adapted.recipe;
   ModelProbe probe(*model, probe_tokens(recipe.model, nullptr));
   const std::vector<float> expected = probe.logits();
-  const std::string base = checkpoint_base(checkpoint);
+  const std::string& base = adapted.base_identity;
   // Checkpoints of before hold the path as it was typed; the base was just read from it.
   const std::string base_directory = with_absolute_base(recipe).model_from;
   save_peft_adapter(*model, replacement.directory(), options.dtype, base_directory, base);
@@ -61,7 +71,6 @@ ExportResult export_adapter(const ExportOptions& options) {
                 "Look after the disk and the machine's memory, and try again; report it if it comes again.");
   require_replaceable_adapter(options.output, options.overwrite);
   replacement.commit();
-  result.step = checkpoint.state().step;
   result.family = recipe.model.family;
   result.bytes = static_cast<uint64_t>(result.parameters) * size_bytes(options.dtype);
   result.probe = probe.tokens();
