@@ -58,6 +58,7 @@ std::vector<int32_t> end_tokens_in(const fs::path& directory, const Tokenizer& t
 }
 
 void open_hugging_face(OpenedModel& opened, const std::string& tokenizer, Recipe& recipe) {
+  opened.template_directories = {opened.directory};
   opened.tokenizer = tokenizer.empty() ? tokenizer_beside(opened.directory) : load_tokenizer(tokenizer);
   opened.end_tokens = end_tokens_in(opened.directory, *opened.tokenizer);
   recipe.train.precision = Precision::kF32;
@@ -89,6 +90,10 @@ void take_tokenizer(OpenedModel& opened, const CheckpointReader& checkpoint, con
                 "Give the right one with --tokenizer.");
   opened.end_tokens = end_tokens(*opened.tokenizer);
   opened.adds_special_tokens = stood_around_documents(checkpoint, *opened.tokenizer);
+  // A checkpoint has the template that its conversations were rendered with.
+  opened.template_directories.push_back(checkpoint.directory());
+  if (const std::string from = checkpoint_recipe(checkpoint).model_from; !from.empty())
+    opened.template_directories.emplace_back(from);
 }
 
 void open_checkpoint(OpenedModel& opened, const std::string& tokenizer, Recipe& recipe) {
@@ -103,11 +108,14 @@ void open_adapted(OpenedModel& opened, const fs::path& base, std::span<const tra
                   train::AdapterCombination combination, const std::string& tokenizer, Recipe& recipe) {
   train::AdaptedModel adapted = train::load_adapted_model(base, adapters, combination);
   const fs::path directory = adapted.recipe.model_from;
+  for (const train::WeightedAdapter& one : adapters)
+    opened.template_directories.push_back(one.adapter->directory());
   if (train::is_checkpoint(directory)) {
     take_tokenizer(opened, CheckpointReader(directory), tokenizer);
   } else {
     opened.tokenizer = tokenizer.empty() ? tokenizer_beside(directory) : load_tokenizer(tokenizer);
     opened.end_tokens = end_tokens_in(directory, *opened.tokenizer);
+    opened.template_directories.push_back(directory);
   }
   opened.model = std::move(adapted.model);
   recipe = std::move(adapted.recipe);
@@ -175,6 +183,7 @@ OpenedModel open_model(const fs::path& path, const std::string& tokenizer, std::
       open_checkpoint(opened, tokenizer, recipe);
     });
   }
+  if (!tokenizer.empty()) opened.template_directories.emplace_back(tokenizer);
   if (precision) recipe.train.precision = *precision;
   opened.precision = recipe.train.precision;
   opened.pipeline = pipeline_options(recipe);

@@ -32,6 +32,8 @@ struct OpenedModel {
   std::filesystem::path directory;  // the checkpoint, or the Hugging Face directory
   std::unique_ptr<LanguageModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
+  // Where its chat template is looked for, the first ones first.
+  std::vector<std::filesystem::path> template_directories;
   // Whether what the tokenizer's files put around a text stands around its texts: always for a Hugging Face directory;
   // of a run, where it stood before the documents that the model was trained on.
   bool adds_special_tokens = true;

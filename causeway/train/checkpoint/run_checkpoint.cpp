@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/base/file.h"
 #include "causeway/device/offline/offline_device.h"
+#include "causeway/formats/chat_template/template_files.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/program/context.h"
@@ -256,6 +258,9 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
   writer.attach("config.json", to_hugging_face(run.model.config()).dump(2) + "\n");
   if (run.tokenizer != nullptr)
     for (auto& [name, content] : run.tokenizer->files()) writer.attach(name, std::move(content));
+  // What a conversation with the model is to be rendered by, which need not be the tokenizer's own.
+  if (const std::optional<TargetsRecord>& targets = run.dataset.targets(); targets && !targets->templates.empty())
+    writer.attach(std::string(formats::kChatTemplateFileName), targets->templates.front().text);
   for (const Parameter& parameter : run.model.parameters())
     if (!parameter.is_copy && is_saved(run.model, parameter))
       add_tensor(writer, parameter.name, parameter.tensor, snapshot);
@@ -352,6 +357,13 @@ std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& che
   if (recipe.adapter.is_used()) load_base_weights(recipe, checkpoint_base(checkpoint), *model);
   restore_weights(checkpoint, *model);
   return model;
+}
+
+std::optional<std::string> checkpoint_chat_template(const CheckpointReader& checkpoint) {
+  const std::string name(formats::kChatTemplateFileName);
+  const std::vector<AttachedFile>& attached = checkpoint.manifest().attached;
+  if (std::ranges::find(attached, name, &AttachedFile::name) == attached.end()) return std::nullopt;
+  return read_text_file(checkpoint.directory() / name);
 }
 
 std::unique_ptr<Tokenizer> checkpoint_tokenizer(const CheckpointReader& checkpoint) {

@@ -96,6 +96,10 @@ void read_checkpoint_tensor(const CheckpointReader& checkpoint, const std::strin
 // Restores the weights alone, for generation and evaluation.
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model);
 
+// The chat template that the conversations which the run was trained on were rendered with; nothing where there were
+// none.
+std::optional<std::string> checkpoint_chat_template(const CheckpointReader& checkpoint);
+
 // The tokenizer that the model was trained with, from the checkpoint itself. Throws Error(kNotFound) when the dataset
 // carried none.
 std::unique_ptr<Tokenizer> checkpoint_tokenizer(const CheckpointReader& checkpoint);

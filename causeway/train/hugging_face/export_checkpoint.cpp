@@ -7,6 +7,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/formats/chat_template/template_files.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/train/adapted_model.h"
 #include "causeway/train/checkpoint/checkpoint_path.h"
@@ -102,6 +103,9 @@ class Export {
     const std::unique_ptr<Tokenizer> tokenizer =
         tokenizer_of(checkpoint_ ? options_.checkpoint : std::filesystem::path(recipe_.model_from));
     FoundCompanions found = find_companions(options_, recipe_, tokenizer.get());
+    if (options_.tokenizer_directory.empty() && checkpoint_)
+      if (const std::optional<std::string> chat_template = checkpoint_chat_template(*checkpoint_))
+        found.companions.tokenizer_files[std::string(formats::kChatTemplateFileName)] = *chat_template;
     ModelProbe probe(*model_, probe_tokens(recipe_.model, tokenizer.get()));
     std::vector<float> expected;
     if (recipe_.adapter.is_used()) {
