@@ -130,7 +130,7 @@ void DocumentEncoder::encode_preference(EncodedBlock& block, const JsonLine& lin
 void DocumentEncoder::add_sample(EncodedBlock& block, const ChatSample& sample, uint64_t line,
                                  std::string_view held_out_by) const {
   block.ids.insert(block.ids.end(), sample.ids.begin(), sample.ids.end());
-  block.targets.insert(block.targets.end(), sample.targets.begin(), sample.targets.end());
+  block.weights.insert(block.weights.end(), sample.weights.begin(), sample.weights.end());
   end_document(block,
                {0, line, false, hashes_documents_ ? hash_text(sample.text) : Hash128{}, is_held_out(held_out_by)});
 }
