@@ -49,7 +49,9 @@ std::vector<double> step_seconds(TrainingStep& step, const Recipe& recipe) {
   const std::vector<int32_t> documents(recipe.data.masks_documents() ? tokens.size() : 0);
   const std::vector<float> reference(static_cast<size_t>(recipe.train.batch_size));
   const auto targets = static_cast<int64_t>(tokens.size());
-  const TrainingBatch batch{tokens, tokens, documents, targets, targets / 2, reference};
+  const std::vector<float> weights(recipe.data.weighs_targets ? tokens.size() : 0, 1.0f);
+  const TrainingBatch batch{tokens,      tokens,    documents, targets,
+                            targets / 2, reference, weights,   static_cast<double>(targets)};
   int64_t number = 0;
   return median_kernel_seconds([&] { return step.run_timed(batch, number++, 1e-4); });
 }

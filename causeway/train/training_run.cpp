@@ -170,6 +170,7 @@ void TrainingRun::open_data() {
     require_base(recipe_);
     data_.emplace(open_training_data(recipe_));
     resolve_steps(recipe_, *data_);
+    recipe_.data.weighs_targets = data_->dataset.has_target_weights();
   });
   schedule_.emplace(recipe_.schedule);
   ranks_.require_equal(data_->dataset.fingerprint(), "other data",

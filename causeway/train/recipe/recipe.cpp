@@ -549,9 +549,12 @@ void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) 
   if (is_set(settings, kDropout)) r.adapter.dropout = dropout;
 }
 
-// What follows from the data: the vocabulary, where a dataset tells it, and the number of steps, once it is opened.
+// What follows from the data: the vocabulary and whether targets have weights, where a dataset tells it, and the number
+// of steps, once it is opened.
 void leave_to_data(Recipe& r, const std::vector<Setting>& settings) {
   if (r.train.epochs > 0 && !is_set(settings, kSteps)) r.train.steps = 0;
+  r.data.weighs_targets = std::ranges::any_of(
+      r.data.sources(), [](const DataSource& source) { return data::records_target_weights(source.path); });
   if (!r.model_from.empty() || is_set(settings, "model.vocabulary_size")) return;
   for (const DataSource& source : r.data.sources()) {
     if (const std::optional<TokenizerIdentity> tokenizer = data::recorded_tokenizer(source.path)) {

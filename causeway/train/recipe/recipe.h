@@ -45,6 +45,8 @@ struct Recipe {
     int64_t sequence_length = 256;                      // tokens of one training sequence
     Packing packing = Packing::kWindows;
     bool document_mask = false;  // attention does not cross document boundaries
+    // Whether targets weigh something else than 1 in the loss: no key, but what the data says, where it is there.
+    bool weighs_targets = false;
 
     // What is trained on: the mixture, or path alone; nothing where neither is given.
     std::vector<DataSource> sources() const;

@@ -14,6 +14,9 @@ namespace causeway::train {
 // divide.
 Tensor make_batch_tensor(int64_t rows, int64_t length);
 
+// The same of f32: a weight for each target.
+Tensor make_weight_tensor(int64_t rows, int64_t length);
+
 // f32 [rows], a number for each row of such a tensor, likewise.
 Tensor make_row_tensor(int64_t rows);
 
@@ -30,5 +33,6 @@ RowRange own_rows(const Tensor& batch);
 
 // Writes what the rank holds, out of its own rows with all their positions: row-major [count, length].
 void write_own_rows(Tensor& batch, std::span<const int32_t> rows, const SequenceOrder& order);
+void write_own_rows(Tensor& batch, std::span<const float> rows, const SequenceOrder& order);
 
 }  // namespace causeway::train
