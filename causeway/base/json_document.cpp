@@ -12,8 +12,10 @@ namespace {
 
 [[noreturn]] void fail_at(std::string_view text, size_t position, const std::string& what, const JsonSubject& subject) {
   const std::string_view before = text.substr(0, std::min(position, text.size()));
-  const size_t column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
-  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  const auto lines = static_cast<uint64_t>(std::count(before.begin(), before.end(), '\n'));
+  const uint64_t line = subject.first_line + lines;
+  const uint64_t column =
+      before.size() - (before.rfind('\n') + 1) + (lines == 0 ? subject.first_column : 1);  // npos + 1 is 0
   throw Error(subject.kind,
               subject.is_one_line ? fmt::format("{} {}, at column {}", subject.name, what, column)
                                   : fmt::format("{} {}, at line {}, column {}", subject.name, what, line, column),

@@ -13,6 +13,7 @@ void add_generate_command(CLI::App& program);
 void add_evaluate_command(CLI::App& program);
 void add_import_command(CLI::App& program);
 void add_export_command(CLI::App& program);
+void add_adapters_command(CLI::App& program);
 void add_data_command(CLI::App& program);
 void add_tokenizer_command(CLI::App& program);
 void add_checkpoint_command(CLI::App& program);

@@ -76,6 +76,8 @@ void show_chat(const PrepareSummary& summary) {
            record.rule == "last" ? "the last turn" : "all turns",
            summary.manifest.holds_pairs ? " behind the prompt" : "");
   }
+  if (!record.weights.empty())
+    output("weights     of turns: {:g} and 1\n", fmt::join(record.weights, ", "));
   if (chat.without_end > 0)
     output("no end      {} {} end without a token that ends the answer\n", chat.without_end, samples);
   if (chat.pairs > 0)
@@ -164,8 +166,8 @@ void prepare(PrepareCommand& command) {
     output("replaced    escaped halves of surrogate pairs in {} documents by U+FFFD\n", summary.replaced_surrogates);
   if (!summary.files_left_out.empty()) {
     output(
-        "not read    {}: name them to have them read; .txt, .jsonl, .ndjson, .csv, and .json with an object a line are "
-        "read by themselves\n",
+        "not read    {}: name them to have them read; .txt, .jsonl, .ndjson, .csv, and .json with an object a line or "
+        "a list of objects are read by themselves\n",
         files_by_kind(summary.files_left_out));
   }
   if (summary.unverified_shards > 0)
@@ -186,9 +188,9 @@ void add_data_command(CLI::App& program) {
   CLI::App* prepare_command = data->add_subcommand("prepare", "Turn text, JSON Lines or CSV into tokens");
   prepare_command
       ->add_option("inputs", command->inputs,
-                   "Files of text, JSON Lines or CSV, also .gz and .zst; directories, of which all .txt, .jsonl, "
-                   ".ndjson, .csv and .json with an object a line are read, or the shards of an MDS dataset "
-                   "(StreamingDataset); or - for standard input")
+                   "Files of text, JSON Lines, JSON (one list of objects) or CSV, also .gz and .zst; directories, of "
+                   "which all .txt, .jsonl, .ndjson, .csv and .json with an object a line or a list are read, or the "
+                   "shards of an MDS dataset (StreamingDataset); or - for standard input")
       ->required();
   prepare_command->add_option("--output,-o", command->output, "Directory for the dataset")->required();
   prepare_command
@@ -199,8 +201,9 @@ void add_data_command(CLI::App& program) {
       "--validation-fraction", command->options.validation_fraction,
       "Part of the inputs to hold out: documents by a hash of their text, or the end of one text");
   prepare_command
-      ->add_option("--format", command->format, "text, jsonl or csv: what the inputs are, whatever they are called")
-      ->check(CLI::IsMember({"text", "jsonl", "csv"}));
+      ->add_option("--format", command->format,
+                   "text, jsonl, json (one list of objects) or csv: what the inputs are, whatever they are called")
+      ->check(CLI::IsMember({"text", "jsonl", "json", "csv"}));
   prepare_command
       ->add_option("--text-key", command->options.text_key,
                    "The key of the text in JSON Lines, its column in CSV, the column of text or token ids in MDS")

@@ -65,15 +65,17 @@ std::string text_of(const TargetsRecord& targets) {
   if (!targets.date.empty()) text += fmt::format(", dated {}", targets.date);
   if (targets.max_length > 0)
     text += fmt::format(", cut to {} tokens on the {}", targets.max_length, targets.truncation);
+  if (!targets.weights.empty()) text += fmt::format(", of the weights {:g} and 1", fmt::join(targets.weights, ", "));
   return text;
 }
 
-// What is trained on in green, or between brackets where there are no colours.
+// What is trained on in green, or between brackets where there are no colours; a weight that is not 1 stands before it.
 void show_text(const TextSample& sample) {
   if (sample.pieces.empty()) return output("{}\n", sample.text);
   const bool has_colours = ::isatty(STDOUT_FILENO) == 1;
   for (const TextSample::Piece& piece : sample.pieces) {
     if (piece.is_target) write_raw_output(has_colours ? "\x1b[32m" : "\u27e6");
+    if (piece.is_target && piece.weight != 1) write_output(fmt::format("{:g} x ", piece.weight));
     write_output(piece.text);
     if (piece.is_target) write_raw_output(has_colours ? "\x1b[0m" : "\u27e7");
   }
@@ -113,8 +115,10 @@ void inspect_data(const InspectCommand& command) {
       for (const TextSample& sample : (of_split++)->samples) {
         nlohmann::ordered_json one = {{"position", sample.position}, {"ids", sample.ids}, {"text", sample.text}};
         if (!sample.side.empty()) one["side"] = sample.side;
-        for (const TextSample::Piece& piece : sample.pieces)
+        for (const TextSample::Piece& piece : sample.pieces) {
           one["pieces"].push_back({{"is_target", piece.is_target}, {"text", piece.text}});
+          if (piece.is_target && piece.weight != 1) one["pieces"].back()["weight"] = piece.weight;
+        }
         entry["samples"].push_back(std::move(one));
       }
     }

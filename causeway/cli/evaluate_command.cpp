@@ -27,6 +27,7 @@ struct EvaluateCommandOptions {
   std::string model, data = "data/eval", examples, tokenizer, precision, documents, device = "auto",
                      device_architecture;
   std::vector<std::string> tasks, texts;
+  AdapterArguments adapters;
   PromptOptions prompt;
   int64_t max_length = 0;
   int64_t batch_tokens = 3072;
@@ -139,7 +140,8 @@ class Evaluation {
       tasks_.push_back(load_task(name, options.data));
       if (!options.examples.empty()) examples_.push_back(load_task(tasks_.back().name, options.examples));
     }
-    opened_ = open_model(options.model, options.tokenizer, value_named<Precision>(options.precision));
+    opened_ =
+        open_model(options.model, options.tokenizer, value_named<Precision>(options.precision), options.adapters);
     const int64_t longest = opened_.model->config().max_sequence_length;
     if (options.max_length > longest)
       throw Error(ErrorKind::kInvalidArgument, fmt::format("the model takes {} tokens at once", longest),
@@ -158,6 +160,7 @@ class Evaluation {
                {"max_length", max_length_},
                {"shots", options_.prompt.shots},
                {"seed", options_.prompt.seed}};
+    if (options_.adapters.are_given()) result_["adapters"] = options_.adapters.adapters;
     for (size_t i = 0; i < tasks_.size(); ++i) run_task(tasks_[i], examples_.empty() ? tasks_[i] : examples_[i]);
     for (const std::string& path : options_.texts) run_text(path);
     if (options_.json) return output_json(result_);
@@ -227,6 +230,7 @@ void add_evaluate_command(CLI::App& program) {
       ->add_option("model", options->model,
                    "A run directory (its newest checkpoint), a checkpoint, or a Hugging Face directory")
       ->required();
+  add_adapter_options(*command, options->adapters);
   command->add_option("--tasks", options->tasks, "Names, as arc_easy,piqa, or paths of .jsonl files")->delimiter(',');
   command->add_option("--data", options->data, "The directory with the tasks' files, NAME.jsonl")
       ->capture_default_str();

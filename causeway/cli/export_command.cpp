@@ -6,12 +6,15 @@
 #include "causeway/base/byte_size.h"
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
+#include "causeway/cli/adapter_description.h"
 #include "causeway/cli/checkpoint_argument.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
+#include "causeway/cli/model_argument.h"
 #include "causeway/cli/weight_options.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/program/context.h"
+#include "causeway/train/checkpoint/checkpoint_path.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/hugging_face/export_checkpoint.h"
 
@@ -23,12 +26,14 @@ struct ExportCommandOptions {
   WeightOptions weights;
   bool says_most_bytes = false;  // --max-shard-size was given
   bool merged = false;
+  AdapterArguments adapters;
   bool json = false;
 };
 
 // An adapter is one file, for the tokenizer of its base.
 void refuse_options_without_effect(const ExportCommandOptions& options, const std::filesystem::path& checkpoint) {
-  if (options.merged || !checkpoint_recipe(CheckpointReader(checkpoint)).adapter.is_used()) return;
+  if (options.merged) return;
+  if (!options.adapters.are_given() && !checkpoint_recipe(CheckpointReader(checkpoint)).adapter.is_used()) return;
   const auto refuse = [](bool is_given, const char* option, const char* why) {
     if (is_given)
       throw Error(ErrorKind::kInvalidArgument, fmt::format("has no effect on an adapter, {}", why), option,
@@ -47,14 +52,21 @@ void run_export(const ExportCommandOptions& options) {
   settings.tokenizer_directory = options.tokenizer;
   settings.merged = options.merged;
   const ContextScope context(Context::open(options.device));
+  settings.adapters = options.adapters.opened();
+  settings.combination = options.adapters.parsed_combination();
   ExportResult result;
-  read_checkpoint(options.run, [&](const std::filesystem::path& checkpoint) {
-    refuse_options_without_effect(options, checkpoint);
-    settings.checkpoint = checkpoint;
+  const auto export_of = [&](const std::filesystem::path& source) {
+    refuse_options_without_effect(options, source);
+    settings.checkpoint = source;
     result = export_checkpoint(settings);
-  });
+  };
+  if (options.adapters.are_given()) {
+    export_of(options.run);
+  } else {
+    read_checkpoint(options.run, export_of);
+  }
   if (options.json) {
-    const nlohmann::ordered_json json = {{"checkpoint", settings.checkpoint.string()},
+    nlohmann::ordered_json json = {{"checkpoint", settings.checkpoint.string()},
                                          {"output", options.output},
                                          {"step", result.step},
                                          {"family", result.family},
@@ -69,12 +81,21 @@ void run_export(const ExportCommandOptions& options) {
                                          {"adapter_of", result.adapter_of},
                                          {"base_weights", name_of(result.base_weights)},
                                          {"base_error", result.base_error}};
+    for (const train::WeightedAdapter& one : settings.adapters)
+      json["adapters"].push_back(adapter_json(*one.adapter, one.weight));
     return output_json(json);
   }
-  output("exported {} (step {}) to {}: {}, {} parameters in {}, {}\n", settings.checkpoint.string(), result.step,
-         options.output, result.adapter_of.empty() ? result.family : "an adapter of " + result.adapter_of,
+  output("exported {}{} to {}: {}, {} parameters in {}, {}\n", settings.checkpoint.string(),
+         settings.adapters.empty() ? fmt::format(" (step {})", result.step) : "", options.output, result.adapter_of.empty() ? result.family : "an adapter of " + result.adapter_of,
          result.parameters, dtype_name(settings.dtype), format_bytes(result.bytes));
+  for (const train::WeightedAdapter& one : settings.adapters)
+    output("adapters: {}\n", describe_adapter(*one.adapter, one.weight));
   if (result.adapter_of.empty()) output("tokenizer: {}\n", result.tokenizer);
+  if (train::is_checkpoint(result.adapter_of))
+    output(
+        "note: the base is a checkpoint of this program; for others write it as a Hugging Face directory (causeway "
+        "export {} --output MODEL), and name that under base_model_name_or_path\n",
+        result.adapter_of);
   for (const std::string& note : notes_on({result.other_entries.unknown, {}})) output("note: {}\n", note);
   if (result.base_weights != BaseWeights::kUnquantized && result.adapter_of.empty())
     output(
@@ -97,14 +118,20 @@ void add_export_command(CLI::App& program) {
   auto options = std::make_shared<ExportCommandOptions>();
   CLI::App* command = program.add_subcommand(
       "export", "Write a trained model as a Hugging Face directory, or adapters as one of PEFT's");
-  command->add_option("run", options->run, "A run directory (its newest checkpoint), or a checkpoint")->required();
+  command
+      ->add_option("run", options->run,
+                   "A run directory (its newest checkpoint), or a checkpoint; with --adapter the adapters' base, which "
+                   "may be a Hugging Face directory")
+      ->required();
+  add_adapter_options(*command, options->adapters);
   command->add_option("--output", options->output, "The directory that is written")->required();
   options->weights.dtype = "f32";
   add_weight_options(*command, options->weights, "Type of the weights: f32, bf16 or f16");
   command->add_option("--tokenizer", options->tokenizer,
                       "A directory whose tokenizer files are copied; default: the run's own");
   command->add_flag("--merged", options->merged,
-                    "Of a run that trained adapters: the model with them, instead of the adapters alone");
+                    "Of a run that trained adapters, or with --adapter: the model with them, instead of the adapters "
+                    "alone");
   command->add_option("--device", options->device, "Where the check is computed: auto, cpu, cuda, hip")
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print what was done as JSON");

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,10 +16,12 @@
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
+#include "causeway/cli/chat_options.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/model_argument.h"
 #include "causeway/cli/prompts.h"
+#include "causeway/generate/conversation.h"
 #include "causeway/generate/generated_text.h"
 #include "causeway/generate/text_generation.h"
 #include "causeway/program/context.h"
@@ -28,6 +31,9 @@ namespace {
 
 struct GenerateCommandOptions {
   std::string run;
+  AdapterArguments adapters;
+  ChatArguments chat;
+  bool has_prompt = false;  // one was given
   std::string prompt = "\n";
   std::string tokenizer;
   std::string device = "auto", device_architecture;
@@ -84,7 +90,7 @@ class Generation {
  public:
   explicit Generation(const GenerateCommandOptions& options)
       : options_(options),
-        opened_(open_model(options.run, options.tokenizer, std::nullopt)),
+        opened_(open_model(options.run, options.tokenizer, std::nullopt, options.adapters)),
         generator_(*opened_.model, opened_.pipeline,
                    options.no_cache ? TextGenerator::Attention::kRecomputed : TextGenerator::Attention::kCached,
                    TextGenerator::Weights::kStay),
@@ -93,6 +99,40 @@ class Generation {
     sampling_.vocabulary_size = opened_.tokenizer->vocabulary_size();
     encoding_.read_special_tokens = options.read_special_tokens;
     encoding_.add_special_tokens = !options.no_special_tokens && opened_.adds_special_tokens;
+    if (!options.chat.chat) return;
+    beginning_.emplace(begin_conversation(opened_, options.chat));
+    if (const generate::AnswerEnd& end = beginning_->answer_end(); end.token) {
+      sampling_.stop_tokens.push_back(*end.token);
+    } else {
+      stops_.push_back(end.text);
+    }
+  }
+
+  // Turn by turn, as standard input says them.
+  void converse() {
+    const bool is_terminal = ::isatty(STDIN_FILENO) != 0 && !options_.json;
+    generate::Conversation conversation = *beginning_;
+    std::string line;
+    for (uint64_t turn = 0;; ++turn) {
+      if (is_terminal) {
+        write_raw_output("> ");
+        flush_output();
+      }
+      do {
+        if (!std::getline(std::cin, line)) return;
+        if (line.ends_with('\r')) line.pop_back();
+      } while (line.empty());
+      conversation.add("user", line);
+      TextOutput output;
+      const Answer answer = generate_answers({conversation.prompt()}, turn, output_to(output)).front();
+      // With the text as it was said, whatever could be shown of it.
+      conversation.add("assistant", answer.text);
+      if (options_.json)
+        output_json({{"prompt", line}, {"text", answer.text}, {"tokens", answer.tokens}});
+      else
+        output.finish();
+      flush_output();
+    }
   }
 
   void run(const std::vector<Prompt>& prompts) {
@@ -108,15 +148,35 @@ class Generation {
  private:
   void run_one(const Prompt& prompt) {
     TextOutput output;
-    if (!options_.json) output.write(prompt.is_tokens ? opened_.tokenizer->decode(prompt.tokens) : prompt.text);
-    const nlohmann::ordered_json one = generate(std::span(&prompt, 1), 0, [&](const std::string& text) {
-                                         if (!options_.json) output.write(text);
-                                       }).front();
+    if (!options_.json && !beginning_)
+      output.write(prompt.is_tokens ? opened_.tokenizer->decode(prompt.tokens) : prompt.text);
+    const nlohmann::ordered_json one = generate(std::span(&prompt, 1), 0, output_to(output)).front();
     if (options_.json) return output_json(one);
     output.finish();
   }
 
+  std::function<void(const std::string&)> output_to(TextOutput& output) const {
+    return [&output, silent = options_.json](const std::string& text) {
+      if (!silent) output.write(text);
+    };
+  }
+
+  std::vector<int32_t> encode_turn(const Prompt& prompt) const {
+    generate::Conversation conversation = *beginning_;
+    if (prompt.messages.is_null()) {
+      conversation.add("user", prompt.text);
+    } else {
+      conversation.add(prompt.messages);
+    }
+    try {
+      return conversation.prompt();
+    } catch (const Error& error) {
+      throw Error(error.kind(), error.message(), fmt::format("{} ({})", prompt.where, error.where()), error.hint());
+    }
+  }
+
   std::vector<int32_t> encode(const Prompt& prompt) const {
+    if (beginning_) return encode_turn(prompt);
     std::vector<int32_t> tokens = prompt.is_tokens ? prompt.tokens : opened_.tokenizer->encode(prompt.text, encoding_);
     if (tokens.empty())
       throw Error(ErrorKind::kInvalidArgument, "the prompt is empty", prompt.where, "Give at least one character.");
@@ -126,7 +186,9 @@ class Generation {
   static nlohmann::ordered_json as_json(const Prompt& prompt, const std::string& text,
                                         const std::vector<int32_t>& tokens) {
     nlohmann::ordered_json json;
-    if (prompt.is_tokens) {
+    if (!prompt.messages.is_null()) {
+      json["messages"] = prompt.messages;
+    } else if (prompt.is_tokens) {
       json["prompt_tokens"] = prompt.tokens;
     } else {
       json["prompt"] = prompt.text;
@@ -141,10 +203,28 @@ class Generation {
   std::vector<nlohmann::ordered_json> generate(std::span<const Prompt> prompts, size_t first,
                                                const std::function<void(const std::string&)>& show) {
     std::vector<std::vector<int32_t>> encoded;
+    for (const Prompt& prompt : prompts) encoded.push_back(encode(prompt));
+    std::vector<nlohmann::ordered_json> results;
+    for (const Answer& answer : generate_answers(encoded, first, show))
+      results.push_back(as_json(prompts[results.size()], answer.text, answer.tokens));
+    return results;
+  }
+
+  struct Answer {
+    std::string text;
+    std::vector<int32_t> tokens;
+  };
+  std::vector<Answer> generate_answers(const std::vector<std::vector<int32_t>>& encoded, size_t first,
+                                       const std::function<void(const std::string&)>& show) {
     std::vector<GeneratedText> texts;
-    for (const Prompt& prompt : prompts) {
-      encoded.push_back(encode(prompt));
-      texts.emplace_back(*opened_.tokenizer, encoded.back(), options_.stops);
+    for (const std::vector<int32_t>& prompt : encoded) {
+      // What is forgotten of a text is its beginning, and of a conversation what it is about.
+      const int64_t longest = opened_.model->config().max_sequence_length;
+      if (beginning_ && static_cast<int64_t>(prompt.size()) >= longest)
+        throw Error(ErrorKind::kInvalidArgument,
+                    fmt::format("the conversation has {} tokens, and the model reads {}", prompt.size(), longest),
+                    "--chat", "Begin a new one.");
+      texts.emplace_back(*opened_.tokenizer, prompt, stops_);
     }
     const auto emit = [&](size_t prompt, int32_t token) {
       if (sampling_.stops_at(token)) return false;
@@ -153,13 +233,13 @@ class Generation {
       return !texts[prompt].has_stopped();
     };
     const std::vector<std::vector<int32_t>> tokens = generator_.generate(encoded, sampling_, emit, first);
-    std::vector<nlohmann::ordered_json> results;
-    for (size_t i = 0; i < prompts.size(); ++i) {
+    std::vector<Answer> answers;
+    for (size_t i = 0; i < encoded.size(); ++i) {
       const std::string rest = texts[i].finish();
       if (show && !rest.empty()) show(rest);
-      results.push_back(as_json(prompts[i], texts[i].text(), tokens[i]));
+      answers.push_back({texts[i].text(), tokens[i]});
     }
-    return results;
+    return answers;
   }
 
   const GenerateCommandOptions& options_;
@@ -167,6 +247,8 @@ class Generation {
   TextGenerator generator_;
   SamplingOptions sampling_;
   EncodeOptions encoding_;
+  std::vector<std::string> stops_ = options_.stops;
+  std::optional<generate::Conversation> beginning_;  // of every conversation
 };
 
 // Before the model: what is wrong with them shows at once.
@@ -178,14 +260,18 @@ std::vector<Prompt> prompts_of(const GenerateCommandOptions& options) {
                 "Name a file, or - for standard input.");
   const bool are_objects = options.format.empty() ? std::filesystem::path(*options.prompts).extension() == ".jsonl"
                                                   : options.format == "jsonl";
-  return read_prompts(*options.prompts, are_objects ? PromptFormat::kJsonLines : PromptFormat::kText);
+  const PromptFormat objects = options.chat.chat ? PromptFormat::kChatLines : PromptFormat::kJsonLines;
+  return read_prompts(*options.prompts, are_objects ? objects : PromptFormat::kText);
 }
 
 void run_generate(const GenerateCommandOptions& options) {
   check_sampling(options.sampling);
-  const std::vector<Prompt> prompts = prompts_of(options);
+  const bool converses = options.chat.chat && !options.has_prompt && !options.prompts;
+  const std::vector<Prompt> prompts = converses ? std::vector<Prompt>() : prompts_of(options);
   const ContextScope context(Context::open(options.device, {}, options.device_architecture));
-  Generation(options).run(prompts);
+  Generation generation(options);
+  if (converses) return generation.converse();
+  generation.run(prompts);
 }
 
 }  // namespace
@@ -205,12 +291,15 @@ void add_generate_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("generate", "Write text with a trained model");
   command
       ->add_option("run", options->run,
-                   "A run directory (its newest checkpoint), a checkpoint, or a Hugging Face directory")
+                   "A run directory (its newest checkpoint), a checkpoint, a Hugging Face directory, or an adapter of PEFT's")
       ->required();
+  add_adapter_options(*command, options->adapters);
+  CLI::Option* const chat = add_chat_options(*command, options->chat);
   CLI::Option* const prompt = command->add_option("--prompt", options->prompt, "How the text begins");
   CLI::Option* const prompt_tokens =
       command->add_option("--prompt-tokens", options->prompt_tokens, "The same as token ids, such as 15,3,27")
-          ->excludes(prompt);
+          ->excludes(prompt)
+          ->excludes(chat);
   CLI::Option* const prompts =
       command
           ->add_option("--prompts", options->prompts,
@@ -221,10 +310,14 @@ void add_generate_command(CLI::App& program) {
   command->add_option("--format", options->format, "text or jsonl: what the prompts are, whatever the file is called")
       ->needs(prompts)
       ->check(CLI::IsMember({"text", "jsonl"}));
-  command->add_flag("--no-special-tokens", options->no_special_tokens,
-                    "Do not put around a prompt what the tokenizer's files put around a text");
-  command->add_flag("--read-special-tokens", options->read_special_tokens,
-                    "Text in a prompt that spells a special token becomes that token: for a chat's format");
+  command
+      ->add_flag("--no-special-tokens", options->no_special_tokens,
+                 "Do not put around a prompt what the tokenizer's files put around a text")
+      ->excludes(chat);
+  command
+      ->add_flag("--read-special-tokens", options->read_special_tokens,
+                 "Text in a prompt that spells a special token becomes that token: for a chat's format")
+      ->excludes(chat);
   command->add_option("--batch-size", options->batch_size, "Prompts of a file that are continued side by side")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
@@ -267,8 +360,14 @@ void add_generate_command(CLI::App& program) {
   command->add_flag("--no-cache", options->no_cache,
                     "Compute every token from all before it, instead of keeping their keys and values");
   command->add_flag("--json", options->json, "Print prompt, text and tokens as JSON");
-  command->footer("Example: causeway generate runs/shakespeare --prompt 'ROMEO:' --tokens 300");
-  command->callback([options] { run_generate(*options); });
+  command->footer(
+      "Example: causeway generate runs/shakespeare --prompt 'ROMEO:' --tokens 300\n"
+      "         causeway generate runs/lora --chat\n"
+      "         causeway generate Meta-Llama-3-8B --adapter runs/lora --adapter other/=0.5 --prompt Once");
+  command->callback([options, prompt] {
+    options->has_prompt = prompt->count() > 0;
+    run_generate(*options);
+  });
 }
 
 }  // namespace causeway::cli

@@ -69,6 +69,7 @@ int run(int argc, char** argv) {
   add_evaluate_command(program);
   add_import_command(program);
   add_export_command(program);
+  add_adapters_command(program);
   add_data_command(program);
   add_tokenizer_command(program);
   add_checkpoint_command(program);

@@ -17,6 +17,9 @@ namespace {
 
 constexpr const char* kLineHint = R"(Each line reads like {"prompt": "Once"} or {"tokens": [15, 3, 27]}.)";
 
+constexpr const char* kChatLineHint =
+    R"(Each line reads like {"prompt": "Who?"} or {"messages": [{"role": "user", "content": "Who?"}]}.)";
+
 Prompt parse_line(const std::string& line, const std::string& where) {
   const nlohmann::json object = parse_json(line, {.name = "the line",
                                                   .where = where,
@@ -44,6 +47,30 @@ Prompt parse_line(const std::string& line, const std::string& where) {
   return prompt;
 }
 
+// Of a conversation. Objects keep the order of their keys, which templates may show.
+Prompt parse_chat_line(const std::string& line, const std::string& where) {
+  const nlohmann::ordered_json object = parse_ordered_json(line, {.name = "the line",
+                                                                  .where = where,
+                                                                  .hint = kChatLineHint,
+                                                                  .kind = ErrorKind::kInvalidArgument,
+                                                                  .is_one_line = true});
+  Prompt prompt;
+  prompt.where = where;
+  const bool has_text = object.is_object() && object.contains("prompt") && object["prompt"].is_string();
+  const bool has_messages = object.is_object() && object.contains("messages") && object["messages"].is_array() &&
+                            !object["messages"].empty();
+  if (has_text == has_messages)
+    throw Error(ErrorKind::kInvalidArgument, "the line is no object with a text \"prompt\" or a list \"messages\"",
+                where, kChatLineHint);
+  if (has_text) prompt.text = object["prompt"].get<std::string>();
+  if (!has_messages) return prompt;
+  prompt.messages = object["messages"];
+  for (const nlohmann::ordered_json& message : prompt.messages)
+    if (!message.is_object() || !message.contains("role"))
+      throw Error(ErrorKind::kInvalidArgument, "\"messages\" holds something that is no message", where, kChatLineHint);
+  return prompt;
+}
+
 }  // namespace
 
 std::vector<Prompt> read_prompts(const std::string& path, PromptFormat format) {
@@ -58,7 +85,9 @@ std::vector<Prompt> read_prompts(const std::string& path, PromptFormat format) {
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
     const std::string where = fmt::format("{}, line {}", name, number);
-    if (format == PromptFormat::kJsonLines) {
+    if (format == PromptFormat::kChatLines) {
+      prompts.push_back(parse_chat_line(line, where));
+    } else if (format == PromptFormat::kJsonLines) {
       prompts.push_back(parse_line(line, where));
     } else {
       prompts.push_back({line, {}, false, where});

@@ -159,7 +159,7 @@ void add_train_tokenizer_command(CLI::App& command) {
       ->required();
   sub->add_option("--output", options->options.output, "Directory for tokenizer.json")->required();
   sub->add_option("--format", options->format, "text, jsonl or csv, whatever the files are called")
-      ->check(CLI::IsMember({"text", "jsonl", "csv"}));
+      ->check(CLI::IsMember({"text", "jsonl", "json", "csv"}));
   sub->add_option("--text-key", options->options.text_key, "Key of the text in JSON Lines, its column in CSV")
       ->capture_default_str();
   sub->add_option("--threads", options->options.threads, "Threads; 0: one for each processor")

@@ -78,6 +78,7 @@ BatchLoader::BatchLoader(const TokenDataset& dataset, WindowsOf windows_of, cons
       windows_of_(std::move(windows_of)),
       options_(checked(dataset, options)),
       has_targets_(dataset.has_targets()),
+      has_weights_(dataset.has_target_weights()),
       cursor_(options.first_sample) {
   if (options_.read_ahead > 0) reader_ = std::thread([this] { read_ahead(); });
 }
@@ -150,6 +151,8 @@ void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
   batch.first_tokens.assign(static_cast<size_t>(rows()), dataset_.token_count());
   batch.inputs.assign(elements, 0);
   batch.targets.assign(elements, kIgnoredTarget);
+  batch.target_weights.assign(has_weights_ ? elements : 0, 0.0f);
+  batch.global_target_weight = 0;
   if (options_.document_numbers) batch.documents.assign(elements, 0);
   int64_t others = 0;
   const int64_t micro_batch = options_.global_batch_size / options_.micro_batches;
@@ -163,7 +166,11 @@ void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
       fill_row(windows, place, batch);
       if (!windows.empty()) batch.first_tokens[static_cast<size_t>(place)] = windows.front().offset;
     } else {
-      for (const SampleWindow& window : windows) others += count_valid_targets(window);
+      for (const SampleWindow& window : windows) {
+        const Counted counted = count_targets(window);
+        others += counted.targets;
+        batch.global_target_weight += counted.weight;
+      }
     }
     const bool is_chosen = dataset_.holds_pairs() && (first_sample + static_cast<uint64_t>(row)) % 2 == 0;
     if (is_chosen) batch.global_chosen_targets += batch.valid_targets + others - before;
@@ -176,25 +183,34 @@ int64_t BatchLoader::positions_of(const SampleWindow& window) const {
   return window.length < 2 ? 0 : static_cast<int64_t>(window.length) - 1;
 }
 
-int64_t BatchLoader::count_valid_targets(const SampleWindow& window) const {
-  if (options_.all_are_inputs) return window.length > 0 ? 1 : 0;
-  const int64_t positions = positions_of(window);
-  if (positions == 0 || (!options_.ignore_targets_across_documents && !has_targets_)) return positions;
-  thread_local std::vector<uint8_t> valid;
-  read_valid_targets(window, valid);
-  return std::ranges::count(valid, uint8_t{1});
+BatchLoader::Counted BatchLoader::count(std::span<const float> weights) {
+  Counted counted;
+  for (const float weight : weights) {
+    counted.targets += weight > 0;
+    counted.weight += static_cast<double>(weight);
+  }
+  return counted;
 }
 
-void BatchLoader::read_valid_targets(const SampleWindow& window, std::vector<uint8_t>& valid) const {
-  valid.resize(window.length);
-  dataset_.read_targets(window.offset, valid);
-  valid.erase(valid.begin());
+BatchLoader::Counted BatchLoader::count_targets(const SampleWindow& window) const {
+  if (options_.all_are_inputs) return window.length > 0 ? Counted{1, 1} : Counted{};
+  const int64_t positions = positions_of(window);
+  if (positions == 0 || counts_all()) return {positions, static_cast<double>(positions)};
+  thread_local std::vector<float> weights;
+  read_weights(window, weights);
+  return count(weights);
+}
+
+void BatchLoader::read_weights(const SampleWindow& window, std::vector<float>& weights) const {
+  weights.resize(window.length);
+  dataset_.read_target_weights(window.offset, weights);
+  weights.erase(weights.begin());
   if (!options_.ignore_targets_across_documents) return;
   thread_local std::vector<int32_t> documents;
   documents.resize(window.length);
   dataset_.read_document_numbers(window.offset, documents);
-  for (size_t i = 0; i < valid.size(); ++i)
-    if (documents[i] != documents[i + 1]) valid[i] = 0;
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (documents[i] != documents[i + 1]) weights[i] = 0;
 }
 
 void BatchLoader::fill_row(std::span<const SampleWindow> windows, int64_t row, Batch& batch) const {
@@ -221,7 +237,6 @@ void BatchLoader::fill_window(const SampleWindow& window, int64_t row, int64_t c
   const auto targets = batch.targets.begin() + start;
   std::copy(tokens.begin(), tokens.end() - 1, inputs);
   std::copy(tokens.begin() + 1, tokens.end(), targets);
-  batch.valid_targets += positions_of(window);
   if (options_.document_numbers) {
     thread_local std::vector<int32_t> documents;
     documents.resize(window.length);
@@ -232,20 +247,28 @@ void BatchLoader::fill_window(const SampleWindow& window, int64_t row, int64_t c
       batch.documents[static_cast<size_t>(start) + i] = begin;
     }
   }
-  if (!options_.ignore_targets_across_documents && !has_targets_) return;
-  thread_local std::vector<uint8_t> valid;
-  read_valid_targets(window, valid);
-  for (size_t i = 0; i < valid.size(); ++i) {
-    if (valid[i] != 0) continue;
-    targets[static_cast<ptrdiff_t>(i)] = kIgnoredTarget;
-    --batch.valid_targets;
+  if (counts_all()) {
+    batch.valid_targets += positions_of(window);
+    batch.global_target_weight += static_cast<double>(positions_of(window));
+    return;
   }
+  thread_local std::vector<float> weights;
+  read_weights(window, weights);
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (weights[i] == 0) targets[static_cast<ptrdiff_t>(i)] = kIgnoredTarget;
+  if (has_weights_) std::ranges::copy(weights, batch.target_weights.begin() + start);
+  const Counted counted = count(weights);
+  batch.valid_targets += counted.targets;
+  batch.global_target_weight += counted.weight;
 }
 
 void BatchLoader::fill_whole_window(std::span<const int32_t> tokens, ptrdiff_t start, Batch& batch) const {
   std::ranges::copy(tokens, batch.inputs.begin() + start);
-  batch.targets[static_cast<size_t>(start) + tokens.size() - 1] = 0;
+  const size_t last = static_cast<size_t>(start) + tokens.size() - 1;
+  batch.targets[last] = 0;
+  if (has_weights_) batch.target_weights[last] = 1;
   ++batch.valid_targets;
+  ++batch.global_target_weight;
 }
 
 void BatchLoader::check_vocabulary(const SampleWindow& window, std::span<const int32_t> tokens) const {

@@ -42,7 +42,7 @@ struct BatchOptions {
   bool ignore_targets_across_documents = false;
   bool document_numbers = false;  // Batch::documents
   // All tokens of a row's window are inputs, the last one too. Of its positions that of the last token alone has a
-  // target, which is 0: there something is read of the whole text.
+  // target, which is 0 and weighs 1: there something is read of the whole text.
   bool all_are_inputs = false;
   // Batches to read ahead; 0 reads in next() itself.
   int read_ahead = 2;
@@ -59,6 +59,10 @@ struct Batch {
   int64_t global_valid_targets = 0;  // and in the whole global batch
   std::vector<int32_t> inputs;
   std::vector<int32_t> targets;
+  // What each target weighs in the loss, 0 for kIgnoredTarget; empty where the dataset has no weights other than 1.
+  std::vector<float> target_weights;
+  // Their sum in the whole global batch, the same bits whichever rows are read; without them the number of targets.
+  double global_target_weight = 0;
   // Of preference pairs, those of the chosen sides in the whole global batch.
   int64_t global_chosen_targets = 0;
   int64_t global_tokens = 0;  // positions of the whole global batch that are not padding
@@ -122,10 +126,17 @@ class BatchLoader {
   int64_t positions_of(const SampleWindow& window) const;
   void fill_window(const SampleWindow& window, int64_t row, int64_t column, Batch& batch) const;
   void fill_whole_window(std::span<const int32_t> tokens, ptrdiff_t start, Batch& batch) const;
-  // For each position of the window's row: 1 where the loss counts what follows it.
-  void read_valid_targets(const SampleWindow& window, std::vector<uint8_t>& valid) const;
+  // For each position of the window's row: what that which follows it weighs in the loss.
+  void read_weights(const SampleWindow& window, std::vector<float>& weights) const;
   // Of a row that another loader reads.
-  int64_t count_valid_targets(const SampleWindow& window) const;
+  struct Counted {
+    int64_t targets = 0;
+    double weight = 0;
+  };
+  Counted count_targets(const SampleWindow& window) const;
+  // `weights`: of the window's positions.
+  static Counted count(std::span<const float> weights);
+  bool counts_all() const { return !options_.ignore_targets_across_documents && !has_targets_; }
   void check_vocabulary(const SampleWindow& window, std::span<const int32_t> tokens) const;
   void read_ahead();
   void wait_for_batch();
@@ -133,7 +144,7 @@ class BatchLoader {
   const TokenDataset& dataset_;
   WindowsOf windows_of_;
   BatchOptions options_;
-  bool has_targets_;
+  bool has_targets_, has_weights_;
   uint64_t cursor_;
   double wait_seconds_ = 0;
   Batch current_;

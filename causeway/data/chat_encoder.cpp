@@ -26,9 +26,11 @@ std::string shown_text(const std::string& text) {
   return printable(text.substr(0, end)) + "...";
 }
 
-// Tokens that cover a byte of a span, and what stands between two of them. Spans of tokens do not go back.
-std::vector<uint8_t> mark_targets(const std::vector<TextSpan>& tokens, const std::vector<TargetSpan>& targets) {
-  std::vector<uint8_t> marks(tokens.size());
+// Tokens that cover a byte of a span, and what stands between two of them, have the weight of the span's message.
+// Spans of tokens do not go back.
+std::vector<float> weigh_tokens(const std::vector<TextSpan>& tokens, const std::vector<TargetSpan>& targets,
+                                const std::vector<float>& weights) {
+  std::vector<float> marks(tokens.size());
   for (const TargetSpan& target : targets) {
     // Empty spans end where they begin, and are passed over at either side.
     size_t first = static_cast<size_t>(
@@ -41,7 +43,8 @@ std::vector<uint8_t> mark_targets(const std::vector<TextSpan>& tokens, const std
     size_t last = first;
     for (size_t i = first; i < tokens.size() && tokens[i].begin < target.end; ++i)
       if (covers(i)) last = i + 1;
-    std::fill(marks.begin() + static_cast<ptrdiff_t>(first), marks.begin() + static_cast<ptrdiff_t>(last), uint8_t{1});
+    const float weight = target.message < 0 ? 1.0f : weights[static_cast<size_t>(target.message)];
+    for (size_t i = first; i < last; ++i) marks[i] = std::max(marks[i], weight);
   }
   return marks;
 }
@@ -151,7 +154,7 @@ ChatSample ChatEncoder::encode(nlohmann::ordered_json object, const std::string&
     Rendered rendered = render(record, sample, where);
     std::vector<TextSpan> tokens;
     tokenizer_.encode_spans_to(rendered.text, true, sample.ids, tokens);
-    sample.targets = mark_targets(tokens, rendered.targets);
+    sample.weights = weigh_tokens(tokens, rendered.targets, record.weights);
     sample.text = std::move(rendered.text);
     sample.first_target = rendered.targets.empty() ? sample.text.size() : rendered.targets.front().begin;
     sample.counts.rendered = 1;
@@ -160,8 +163,8 @@ ChatSample ChatEncoder::encode(nlohmann::ordered_json object, const std::string&
     sample.counts.pairs = 1;
   }
   truncate(sample);
-  if (!sample.targets.empty()) sample.targets.front() = 0;
-  if (std::ranges::find(sample.targets, uint8_t{1}) != sample.targets.end()) return sample;
+  if (!sample.weights.empty()) sample.weights.front() = 0;
+  if (std::ranges::any_of(sample.weights, [](float weight) { return weight > 0; })) return sample;
   if (!options_.skip_without_target) {
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("nothing of the sample is trained on{}: {}",
@@ -171,7 +174,7 @@ ChatSample ChatEncoder::encode(nlohmann::ordered_json object, const std::string&
                 "leaves them out.");
   }
   sample.ids.clear();
-  sample.targets.clear();
+  sample.weights.clear();
   sample.counts = {.without_target = 1};
   return sample;
 }
@@ -182,6 +185,9 @@ PreferenceSample ChatEncoder::encode_preference(nlohmann::ordered_json object, c
   const auto encode_side = [&](const char* name, nlohmann::ordered_json& side, ChatSample& sample) {
     try {
       sample = encode(std::move(side), where);
+      if (std::ranges::any_of(sample.weights, [](float weight) { return weight != 0 && weight != 1; }))
+        throw Error(ErrorKind::kUnsupported, "has a turn of another weight than 0 and 1", where,
+                    "Losses of pairs count completions as they are: train on a turn (1) or not (0).");
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("\"{}\": {}", name, error.message()), error.where(), error.hint());
     }
@@ -232,7 +238,7 @@ ChatSample ChatEncoder::encode_prompt(const nlohmann::ordered_json& object, cons
   }
   tokenizer_.encode_to(sample.text, true, sample.ids);
   if (sample.ids.empty()) throw Error(ErrorKind::kInvalidArgument, "the prompt has no token", where, "Leave it out.");
-  sample.targets.assign(sample.ids.size(), 0);
+  sample.weights.assign(sample.ids.size(), 0);
   const std::string line = object.dump(-1, ' ', true);
   std::vector<int32_t> ids;
   tokenizer_.encode_to(line, false, ids);
@@ -242,7 +248,7 @@ ChatSample ChatEncoder::encode_prompt(const nlohmann::ordered_json& object, cons
                             tokenizer_.name(), shown_text(line)),
                 where, "Write the record with other characters.");
   sample.ids.insert(sample.ids.end(), ids.begin(), ids.end());
-  sample.targets.resize(sample.ids.size(), 1);
+  sample.weights.resize(sample.ids.size(), 1);
   sample.first_target = sample.text.size();
   return sample;
 }
@@ -271,11 +277,11 @@ ChatEncoder::Rendered ChatEncoder::render(ChatRecord& record, ChatSample& sample
     std::vector<TargetSpan> targets =
         formats::target_spans(used.chat_template, record.input, chat, {.turns = options_.turns});
     std::erase_if(targets, [&](const TargetSpan& target) {
-      return target.message >= 0 && !record.is_trained[static_cast<size_t>(target.message)];
+      return target.message >= 0 && record.weights[static_cast<size_t>(target.message)] == 0;
     });
     std::optional<size_t> last;  // that is trained on
-    for (size_t message = record.is_trained.size(); message-- > 0;) {
-      if (!record.is_trained[message] || (last && options_.turns == formats::ChatTurns::kLast)) continue;
+    for (size_t message = record.weights.size(); message-- > 0;) {
+      if (record.weights[message] == 0 || (last && options_.turns == formats::ChatTurns::kLast)) continue;
       require_content(record, chat, message);
       if (!last) last = message;
     }
@@ -307,12 +313,12 @@ void ChatEncoder::encode_pair(const ChatRecord& record, ChatSample& sample) cons
   sample.ids = around_.before;
   std::vector<TextSpan> tokens;
   tokenizer_.encode_spans_to(sample.text, true, sample.ids, tokens);
-  sample.targets.assign(around_.before.size(), 0);
-  const std::vector<uint8_t> marks = mark_targets(tokens, {{record.prompt->size(), sample.text.size(), -1}});
-  sample.targets.insert(sample.targets.end(), marks.begin(), marks.end());
+  sample.weights.assign(around_.before.size(), 0);
+  const std::vector<float> marks = weigh_tokens(tokens, {{record.prompt->size(), sample.text.size(), -1}}, {});
+  sample.weights.insert(sample.weights.end(), marks.begin(), marks.end());
   // The end is what a model has to learn to say, too.
   sample.ids.insert(sample.ids.end(), around_.after.begin(), around_.after.end());
-  sample.targets.insert(sample.targets.end(), around_.after.size(), record.completion->empty() ? 0 : 1);
+  sample.weights.insert(sample.weights.end(), around_.after.size(), record.completion->empty() ? 0.0f : 1.0f);
 }
 
 void ChatEncoder::truncate(ChatSample& sample) const {
@@ -322,10 +328,10 @@ void ChatEncoder::truncate(ChatSample& sample) const {
   sample.counts.truncated_tokens = sample.ids.size() - options_.max_length;
   if (options_.truncated_side == TruncatedSide::kLeft) {
     sample.ids.erase(sample.ids.begin(), sample.ids.end() - kept);
-    sample.targets.erase(sample.targets.begin(), sample.targets.end() - kept);
+    sample.weights.erase(sample.weights.begin(), sample.weights.end() - kept);
   } else {
     sample.ids.resize(options_.max_length);
-    sample.targets.resize(options_.max_length);
+    sample.weights.resize(options_.max_length);
   }
 }
 

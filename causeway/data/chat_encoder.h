@@ -1,4 +1,4 @@
-// A conversation to token ids, each with whether it is a target.
+// A conversation to token ids, each with what it weighs in the loss.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace causeway::data {
 struct ChatSample {
   std::string text;
   std::vector<int32_t> ids;
-  std::vector<uint8_t> targets;  // for each id 1 or 0
+  std::vector<float> weights;  // of each id in the loss, 0 where it is no target
   ChatCounts counts;             // of this one
   size_t first_target = 0;       // the byte of the whole text at which the first target begins; its size without one
 };
@@ -38,14 +38,15 @@ class ChatEncoder {
 
   // A rendered chat is encoded as transformers does: what spells a special token is one, nothing is put around it. A
   // token is a target where it covers a byte that is one, and so is what stands between two such tokens of a turn; the
-  // first token of a sample never is, for nothing comes before it to predict it from. Throws Error naming `where`
+  // first token of a sample never is, for nothing comes before it to predict it from. One that covers bytes of two
+  // turns weighs what the heavier one does. Throws Error naming `where`
   // for records that are none (read_chat_record()), what the template refuses, what it leaves out of a message that is
   // trained on, messages without a template, and (unless they are left out: then ids are empty) samples without a
   // target, with their text.
   ChatSample encode(nlohmann::ordered_json record, const std::string& where) const;
   // The same of both sides of a pair, each with the prompt. What is an error of one side is one of the pair, and one is
-  // left out with the other. Throws Error naming `where` as read_preference_record() does, too, and for sides that are
-  // the same tokens.
+  // left out with the other. Throws Error naming `where` as read_preference_record() does, too, for sides that are the
+  // same tokens, and for weights other than 0 and 1.
   PreferenceSample encode_preference(nlohmann::ordered_json record, const std::string& where) const;
   // A prompt that asks for an answer, and behind it, as targets, the record as one line of JSON in ASCII. `text` is the
   // prompt's. Throws Error naming `where` as read_prompt_record() does, for what the template refuses, and where the

@@ -67,7 +67,7 @@ class ChatRecordReader {
   void add_message(std::string_view role, std::string content, bool is_trained) {
     if (result_.input.messages.is_null()) result_.input.messages = ChatJson::array();
     result_.input.messages.push_back({{"role", role}, {"content", std::move(content)}});
-    result_.is_trained.push_back(is_trained);
+    result_.weights.push_back(is_trained ? 1.0f : 0.0f);
   }
 
   void add_system() {
@@ -113,7 +113,7 @@ class ChatRecordReader {
       number_ = ++number;
       if (!message.is_object()) refuse_message(fmt::format("is a JSON {}, not an object", message.type_name()));
       if (message.contains("from") && message.contains("value") && !message.contains("role")) rename_fields(message);
-      result_.is_trained.push_back(take_message(message, may_train));
+      result_.weights.push_back(take_message(message, may_train));
       if (has_system_beside_ && result_.input.messages.size() == 1 && message["role"] == "system")
         refuse_message("is a system one, and \"system\" stands beside it", ErrorKind::kInvalidArgument,
                        "Give the system message once.");
@@ -148,31 +148,35 @@ class ChatRecordReader {
     message = std::move(renamed);
   }
 
-  // Takes out of a message what is not the template's. Whether its turn may be trained on.
-  bool take_message(ChatJson& message, bool may_train) const {
+  // Takes out of a message what is not the template's. What its turn weighs.
+  float take_message(ChatJson& message, bool may_train) const {
     const auto role = message.find("role");
     if (role == message.end() || !role->is_string()) refuse_message("has no \"role\"");
     for (const char* key : {"train", "training", "train_detail", "loss"})
       if (message.contains(key))
         refuse_message(fmt::format("has the key \"{}\"", key), ErrorKind::kUnsupported,
-                       "Say with \"weight\" whether a turn is trained on: 1 or 0.");
+                       "Say with \"weight\" what a turn weighs in the loss: 1, or 0 where it is not trained on.");
     if (const auto content = message.find("content"); content != message.end()) check_content(*content);
-    const bool is_assistant = *role == "assistant", is_trained = is_assistant && may_train;
-    const auto weight = message.find("weight");
-    if (weight == message.end()) return is_trained;
-    const ChatJson value = *weight;
-    message.erase(weight);
-    if (value.is_null()) return is_trained;
-    if (!value.is_number() || (value != 0 && value != 1))
-      refuse_message(fmt::format("has the weight {}", printable(value.dump(-1, ' ', true))), ErrorKind::kUnsupported,
-                     "A turn is trained on (1) or not (0).");
-    if (value == 1 && !is_assistant)
-      refuse_message(fmt::format("is the {}'s and has the weight 1", printable(role->get<std::string>())),
+    const bool is_assistant = *role == "assistant";
+    const float usual = is_assistant && may_train ? 1 : 0;
+    const auto found = message.find("weight");
+    if (found == message.end()) return usual;
+    const ChatJson value = *found;
+    message.erase(found);
+    if (value.is_null()) return usual;
+    const std::string shown = printable(value.dump(-1, ' ', true));
+    const auto weight = value.is_number() ? static_cast<float>(value.get<double>()) : -1.0f;
+    if (weight != 0 && !(weight >= kLeastWeight && weight <= kMostWeight))
+      refuse_message(fmt::format("has the weight {}", shown), ErrorKind::kUnsupported,
+                     fmt::format("A turn weighs 0, where it is not trained on, or from {:g} to {:g}.", kLeastWeight,
+                                 kMostWeight));
+    if (weight > 0 && !is_assistant)
+      refuse_message(fmt::format("is the {}'s and has the weight {}", printable(role->get<std::string>()), shown),
                      ErrorKind::kUnsupported, "Turns of the assistant are trained on.");
-    if (value == 1 && !may_train)
-      refuse_message("has the weight 1", ErrorKind::kUnsupported,
+    if (weight > 0 && !may_train)
+      refuse_message(fmt::format("has the weight {}", shown), ErrorKind::kUnsupported,
                      "Nothing of a prompt is trained on: move the turn to the completion, or leave its weight out.");
-    return value == 1;
+    return weight;
   }
 
   void check_content(const ChatJson& content) const {

@@ -40,9 +40,10 @@ DocumentEncoder::DocumentEncoder(const PrepareOptions& options, const Tokenizer&
 }
 
 void DocumentEncoder::encode(EncodedBlock& block, const std::string& input) const {
-  if (chat_ && block.format != TextFormat::kJsonLines) {
-    throw Error(ErrorKind::kInvalidArgument, "conversations are read from JSON Lines, and the input is another format",
-                input, "Write each conversation as one line of JSON; --format jsonl says that a file is that.");
+  if (chat_ && block.format != TextFormat::kJsonLines && block.format != TextFormat::kJsonList) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "conversations are read from JSON Lines or a JSON list, and the input is another format", input,
+                "Write each conversation as one line of JSON; --format jsonl or json says that a file is that.");
   }
   if (block.format == TextFormat::kPlainText) {
     encode_text(block, block.text.text, block.text.starts_document, block.text.ends_document);
@@ -84,7 +85,7 @@ void DocumentEncoder::encode_line(EncodedBlock& block, const JsonLine& line, con
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("the text under \"{}\" has an escaped half of a surrogate pair, which is no character",
                             options_.text_key),
-                fmt::format("{}, line {}", input, line.number),
+                line.place(input),
                 "Without --strict, U+FFFD takes the place of each, and such documents are counted.");
   }
   block.replaced_surrogates += text->replaced_surrogates;
@@ -92,7 +93,7 @@ void DocumentEncoder::encode_line(EncodedBlock& block, const JsonLine& line, con
 }
 
 void DocumentEncoder::encode_chat(EncodedBlock& block, const JsonLine& line, const std::string& input) const {
-  const std::string where = fmt::format("{}, line {}", input, line.number);
+  const std::string where = line.place(input);
   JsonRecord record;
   try {
     record = parse_json_record(line, input);
@@ -132,7 +133,7 @@ void DocumentEncoder::encode_preference(EncodedBlock& block, const JsonLine& lin
 void DocumentEncoder::add_sample(EncodedBlock& block, const ChatSample& sample, uint64_t line,
                                  std::string_view held_out_by) const {
   block.ids.insert(block.ids.end(), sample.ids.begin(), sample.ids.end());
-  block.targets.insert(block.targets.end(), sample.targets.begin(), sample.targets.end());
+  block.weights.insert(block.weights.end(), sample.weights.begin(), sample.weights.end());
   end_document(block,
                {0, line, false, hashes_documents_ ? hash_text(sample.text) : Hash128{}, is_held_out(held_out_by)});
 }

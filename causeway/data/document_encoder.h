@@ -32,7 +32,7 @@ struct EncodedBlock {
   TextBlock text;
   bool holds_tokens = false;  // MDS: the samples are ids already, not text
   std::vector<int32_t> ids;
-  std::vector<uint8_t> targets;  // of conversations, for each id
+  std::vector<float> weights;  // of conversations: of each id in the loss, 0 where it is no target
   ChatCounts chat;
   // Lines of the first conversation and of the first preference pair; 0: none.
   uint64_t first_conversation = 0, first_preference = 0;

@@ -117,15 +117,15 @@ std::vector<Window> windows_of_documents(const TokenDataset& dataset, uint64_t c
 // A piece is what decoding its tokens adds to what stands before them: a decoder may treat the first token unlike the
 // others.
 void add_pieces(const TokenDataset& dataset, const Tokenizer& tokenizer, TextSample& sample) {
-  std::vector<uint8_t> targets(sample.ids.size());
-  dataset.read_targets(sample.position, targets);
+  std::vector<float> weights(sample.ids.size());
+  dataset.read_target_weights(sample.position, weights);
   size_t shown = 0;
-  for (size_t begin = 0; begin < targets.size();) {
+  for (size_t begin = 0; begin < weights.size();) {
     size_t end = begin;
-    while (end < targets.size() && targets[end] == targets[begin]) ++end;
+    while (end < weights.size() && weights[end] == weights[begin]) ++end;
     const std::string before = tokenizer.decode(std::span(sample.ids).first(end));
     const size_t from = std::min(shown, before.size());
-    sample.pieces.push_back({targets[begin] != 0, before.substr(from)});
+    sample.pieces.push_back({weights[begin] > 0, before.substr(from), weights[begin]});
     shown = before.size();
     begin = end;
   }

@@ -53,6 +53,7 @@ struct TextSample {
   struct Piece {
     bool is_target = false;
     std::string text;
+    float weight = 1;  // of a target in the loss
   };
   std::vector<Piece> pieces;
   std::string side = {};  // of a preference pair: "chosen" or "rejected"

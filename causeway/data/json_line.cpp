@@ -105,8 +105,14 @@ std::string hint_of_keys(const std::string& key, const nlohmann::json& object, s
                      keys.size() > kMostNames ? ", ..." : "", key_option);
 }
 
-JsonSubject subject_of_line(const std::string& where) {
-  return {.name = "the line", .where = where, .hint = "Each line must be one JSON object.", .is_one_line = true};
+JsonSubject subject_of_line(const JsonLine& line, const std::string& where) {
+  if (line.sample == 0)
+    return {.name = "the line", .where = where, .hint = "Each line must be one JSON object.", .is_one_line = true};
+  return {.name = "the sample",
+          .where = where,
+          .hint = "Each sample of the list must be a JSON object.",
+          .first_line = line.number,
+          .first_column = line.column};
 }
 
 // What `parse` makes of the text, or else of the text with what Python writes replaced; and whether halves of surrogate
@@ -125,22 +131,29 @@ std::pair<Json, bool> parse_with_replacements(std::string_view text, const JsonS
 
 }  // namespace
 
+std::string JsonLine::place(const std::string& input) const {
+  return sample == 0 ? fmt::format("{}, line {}", input, number)
+                     : fmt::format("{}, sample {}, line {}", input, sample, number);
+}
+
 JsonRecord parse_json_record(const JsonLine& line, const std::string& input) {
-  const std::string where = fmt::format("{}, line {}", input, line.number);
-  auto [object, replaced] = parse_with_replacements(line.bytes, subject_of_line(where), parse_ordered_json);
+  const JsonSubject subject = subject_of_line(line, line.place(input));
+  auto [object, replaced] = parse_with_replacements(line.bytes, subject, parse_ordered_json);
   if (object.is_object()) return {std::move(object), replaced};
-  throw Error(ErrorKind::kCorrupt, fmt::format("the line is a JSON {}, not an object", object.type_name()), where,
-              "Each line must be one JSON object.");
+  throw Error(ErrorKind::kCorrupt, fmt::format("{} is a JSON {}, not an object", subject.name, object.type_name()),
+              subject.where, subject.hint);
 }
 
 JsonText parse_json_line(const JsonLine& line, const std::string& key, const std::string& input,
                          std::string_view key_option) {
-  const std::string where = fmt::format("{}, line {}", input, line.number);
-  const JsonSubject subject = subject_of_line(where);
+  const std::string where = line.place(input);
+  const JsonSubject subject = subject_of_line(line, where);
   auto [json, has_surrogates] = parse_with_replacements(line.bytes, subject, parse_json);
   if (!json.is_object()) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("the line is a JSON {}, not an object", json.type_name()), where,
-                fmt::format("Each line must be one JSON object with the text under \"{}\".", key));
+    throw Error(ErrorKind::kCorrupt, fmt::format("{} is a JSON {}, not an object", subject.name, json.type_name()),
+                where,
+                fmt::format("Each {} must be one JSON object with the text under \"{}\".",
+                            line.sample == 0 ? "line" : "sample", key));
   }
   const auto found = json.find(key);
   if (found == json.end()) {

@@ -1,4 +1,4 @@
-// A document as a line of JSON: the text under one of its keys. Beside JSON (RFC 8259) it takes what Python's json
+// A document as a line of JSON, or as an element of a list: the text under one of its keys. Beside JSON (RFC 8259) it takes what Python's json
 // writes and reads: NaN, Infinity and -Infinity as values, and in strings escaped halves of a surrogate pair
 // ("\ud800"), which are no characters; of these each becomes U+FFFD.
 #pragma once
@@ -13,10 +13,14 @@
 
 namespace causeway::data {
 
-// A document where it lies in its block.
+// A document where it lies in its block: a line, or an element of a list over any number of lines.
 struct JsonLine {
   std::string_view bytes;
-  uint64_t number = 0;  // of the line, from 1
+  uint64_t number = 0;  // of the line, of an element its first one, from 1
+  uint64_t sample = 0;  // of an element its number in the list, from 1; 0: of a line
+  uint64_t column = 1;  // where it begins in its line
+  // "chats.jsonl, line 3", "chats.json, sample 2, line 7".
+  std::string place(const std::string& input) const;
 };
 
 struct JsonText {

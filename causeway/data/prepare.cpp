@@ -58,7 +58,7 @@ class Preparation {
     pipeline.workers = static_cast<size_t>(options_.threads > 0 ? options_.threads : available_processors());
     pipeline.most_weight = pipeline.workers * kBytesInFlightPerThread;
     pipeline.weight = [](const EncodedBlock& block) {
-      return kBlockWeight + block.text.text.size() + block.ids.size() * 4 + block.targets.size();
+      return kBlockWeight + block.text.text.size() + (block.ids.size() + block.weights.size()) * 4;
     };
     pipeline.make = [this](const std::stop_token& stop) { return inputs_.next(stop); };
     pipeline.work = [this](EncodedBlock& block) {
@@ -97,12 +97,12 @@ class Preparation {
     size_t begin = 0;
     for (const EncodedDocument& document : block.documents) {
       const std::span<const int32_t> ids = std::span(block.ids).subspan(begin, document.end - begin);
-      const std::span<const uint8_t> targets =
-          options_.chat ? std::span(block.targets).subspan(begin, ids.size()) : std::span<const uint8_t>();
+      const std::span<const float> weights =
+          options_.chat ? std::span(block.weights).subspan(begin, ids.size()) : std::span<const float>();
       begin = document.end;
       if (block.text.starts_document)
         in_validation_ = inputs_.is_held_out(block.source) || block.text.is_second_document || document.in_fraction;
-      (in_validation_ ? *validation_ : *train_).append(ids, targets, block.text.starts_document, block.source);
+      (in_validation_ ? *validation_ : *train_).append(ids, weights, block.text.starts_document, block.source);
       if (ids.empty()) {
         note_empty_document(block.source, document);
       } else if (shared_ && block.text.ends_document) {
@@ -157,6 +157,11 @@ class Preparation {
     null_documents_ += document.is_null;
   }
 
+  static void note_weight(float weight, std::vector<float>& weights) {
+    const auto place = std::ranges::lower_bound(weights, weight);
+    if (place == weights.end() || *place != weight) weights.insert(place, weight);
+  }
+
   void report_progress() {
     progress_.tokens = train_->entry().tokens + validation_->entry().tokens;
     progress_.documents = train_->entry().documents + validation_->entry().documents;
@@ -198,6 +203,8 @@ class Preparation {
     summary.manifest.documents = documents_;
     summary.chat = chat_;
     if (options_.chat) summary.manifest.targets = options_.chat->record(chat_);
+    for (const std::optional<SplitWriter>* split : {&train_, &validation_})
+      for (const float weight : (*split)->other_weights()) note_weight(weight, summary.manifest.targets->weights);
     summary.manifest.holds_pairs = holds_pairs_;
     summary.manifest.holds_prompts = holds_prompts();
     summary.manifest.sources = sources_;

@@ -24,12 +24,19 @@ class SplitWriter {
 
   const SplitEntry& entry() const { return entry_; }
 
-  // Tokens of one document, or the next of them; `targets` says of each whether it is one, where the shards do.
-  void append(std::span<const int32_t> ids, std::span<const uint8_t> targets, bool starts_document, size_t source);
+  // What targets weigh beside 1, in the order in which they came.
+  std::span<const float> other_weights() const { return std::span(weights_).subspan(2); }
+
+  // Tokens of one document, or the next of them; `weights` says what each weighs in the loss, 0 where it is no target,
+  // where the shards say which are. Throws Error(kUnsupported) for more different weights than a shard can tell apart.
+  void append(std::span<const int32_t> ids, std::span<const float> weights, bool starts_document, size_t source);
   // Writes the last shard.
   void flush();
 
  private:
+  // What stands for a weight in the shards.
+  uint8_t byte_of(float weight);
+
   std::filesystem::path directory_;
   std::string name_;
   uint64_t tokens_per_shard_;
@@ -42,6 +49,8 @@ class SplitWriter {
   SplitEntry entry_;
   std::optional<TokenShardBuilder> builder_;
   std::vector<size_t> shard_sources_;
+  std::vector<float> weights_ = {0, 1};
+  std::vector<uint8_t> target_bytes_;
 };
 
 }  // namespace causeway::data

@@ -18,7 +18,8 @@ constexpr std::array<std::string_view, 23> kNotText = {
     ".feather", ".orc", ".avro", ".mds", ".npy", ".npz",         ".bin", ".idx",
     ".tokens",  ".pdf", ".docx", ".h5",  ".pkl", ".safetensors", ".epub"};
 
-constexpr std::string_view kTakenOfDirectories = ".txt, .jsonl, .ndjson, .json (with an object a line) or .csv";
+constexpr std::string_view kTakenOfDirectories =
+    ".txt, .jsonl, .ndjson, .json (with an object a line, or one list of objects) or .csv";
 
 // As binary_format() names it.
 constexpr std::string_view kParquet = "a Parquet table";
@@ -52,7 +53,7 @@ std::filesystem::path name_of_content(const std::filesystem::path& path) {
   return std::ranges::find(kCompressed, path.extension().string()) != kCompressed.end() ? path.stem() : path.filename();
 }
 
-// Either JSON Lines or one value over many lines.
+// JSON Lines, one list, or another value over many lines.
 bool is_called_json(const std::filesystem::path& path) { return name_of_content(path).extension() == ".json"; }
 
 std::optional<TextFormat> format_of_name(const std::filesystem::path& path) {
@@ -96,14 +97,27 @@ TextFormat format_of_content(std::string_view head) {
                                                                                               : TextFormat::kPlainText;
 }
 
-// Of a file called .json in a directory, beside which there may be others that describe the data: a second object
-// follows the first one. What is compressed describes nothing; what cannot be read is named when it is to be.
-bool holds_json_lines(const std::filesystem::path& path) {
+bool begins_list(std::string_view head) {
+  const size_t begin = head.find_first_not_of(" \t\r\n");
+  return begin != std::string_view::npos && head[begin] == '[';
+}
+
+bool begins_list_of_objects(std::string_view head) {
+  if (!begins_list(head)) return false;
+  const size_t first = head.find_first_not_of(" \t\r\n", head.find('[') + 1);
+  return first != std::string_view::npos && head[first] == '{';
+}
+
+// Of a file called .json in a directory, beside which there may be others that describe the data: a list of objects, or
+// a second object follows the first one. What is compressed describes nothing; what cannot be read is named when it is
+// to be.
+bool holds_json_samples(const std::filesystem::path& path) {
   try {
     InputStream stream(path);
     std::string head(kHeadBytesWithMark, '\0');
     head.resize(stream.read(head));
     drop_byte_order_mark(head);
+    if (begins_list_of_objects(head)) return true;
     if (format_of_content(head) != TextFormat::kJsonLines) return false;
     if (stream.compression() != Compression::kNone) return true;
     const size_t end = head.find('\n', head.find('{'));
@@ -116,7 +130,8 @@ bool holds_json_lines(const std::filesystem::path& path) {
 }
 
 bool is_taken_of_directory(const std::filesystem::path& path, std::optional<TextFormat> format) {
-  if (is_called_json(path)) return format ? format == TextFormat::kJsonLines : holds_json_lines(path);
+  if (is_called_json(path))
+    return format ? format == TextFormat::kJsonLines || format == TextFormat::kJsonList : holds_json_samples(path);
   return format_of_name(path) && name_of_content(path).extension() != ".md";
 }
 
@@ -203,6 +218,7 @@ class SecondPartSearch {
 TextFormat parse_text_format(std::string_view name) {
   if (name == "text") return TextFormat::kPlainText;
   if (name == "jsonl") return TextFormat::kJsonLines;
+  if (name == "json") return TextFormat::kJsonList;
   CAUSEWAY_CHECK(name == "csv", "{}", name);
   return TextFormat::kCsv;
 }
@@ -230,6 +246,10 @@ FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std:
 
 std::vector<JsonLine> TextBlock::lines() const {
   std::vector<JsonLine> found;
+  for (const ListedSample& sample : samples)
+    found.push_back({std::string_view(text).substr(sample.begin, sample.end - sample.begin), sample.line, sample.number,
+                     sample.column});
+  if (!samples.empty()) return found;
   uint64_t number = first_line;
   for (std::string_view rest = text; !rest.empty(); ++number) {
     const size_t end = std::min(rest.find('\n'), rest.size());
@@ -263,11 +283,15 @@ TextReader::TextReader(const TextFile& file, TextReaderOptions options, std::sto
     drop_byte_order_mark(buffer_);
   }
   format_ = file.format ? *file.format : format_of_content(buffer_);
-  if (!file.format && is_called_json(file.path) && format_ != TextFormat::kJsonLines) {
-    throw Error(ErrorKind::kUnsupported, "the file is JSON, but not an object a line (JSON Lines)", stream_.name(),
-                "Convert it and prepare what comes of it; where it is a list of objects: jq -c '.[]' FILE > NEW.jsonl. "
-                "To take it as plain text, say --format text.");
+  if (!file.format && is_called_json(file.path)) {
+    if (begins_list(buffer_)) format_ = TextFormat::kJsonList;
+    if (format_ == TextFormat::kPlainText)
+      throw Error(ErrorKind::kUnsupported,
+                  "the file is JSON, but neither a list of objects nor an object a line (JSON Lines)", stream_.name(),
+                  "Convert it and prepare what comes of it; where the list stands under a key: jq -c '.KEY[]' FILE > "
+                  "NEW.jsonl. To take it as plain text, say --format text.");
   }
+  if (format_ == TextFormat::kJsonList) list_.emplace(stream_.name(), options_.most_bytes_at_once);
   check(buffer_);
 }
 
@@ -281,13 +305,13 @@ bool TextReader::read_more() {
   buffer_.resize(before + read);
   check(std::string_view(buffer_).substr(before));
   ended_ = read < count;
-  if (ended_ && format_ != TextFormat::kJsonLines && !options_.any_bytes && !utf8_.is_complete())
+  if (ended_ && !is_json_text() && !options_.any_bytes && !utf8_.is_complete())
     refuse_bytes({}, 0, "the text is not UTF-8: it ends within a character", kConvertHint);
   return read > 0;
 }
 
 void TextReader::check(std::string_view bytes) {
-  if (format_ == TextFormat::kJsonLines || checks_records() || options_.any_bytes) return;
+  if (is_json_text() || checks_records() || options_.any_bytes) return;
   if (const void* zero = std::memchr(bytes.data(), 0, bytes.size()); zero != nullptr)
     refuse_bytes(bytes, static_cast<size_t>(static_cast<const char*>(zero) - bytes.data()),
                  "the file is binary, not text: it holds a zero byte", kFormatsHint);
@@ -309,7 +333,8 @@ void TextReader::refuse_bytes(std::string_view bytes, size_t position, const std
 
 std::optional<TextBlock> TextReader::next() {
   std::optional<TextBlock> block = format_ == TextFormat::kPlainText ? next_plain()
-                                   : format_ == TextFormat::kCsv     ? next_records()
+                                   : format_ == TextFormat::kCsv      ? next_records()
+                                   : format_ == TextFormat::kJsonList ? next_samples()
                                                                      : next_lines();
   if (stop_.stop_requested()) return std::nullopt;
   if (block) {
@@ -387,6 +412,19 @@ std::optional<TextBlock> TextReader::next_lines() {
   buffer_.resize(cut);
   block.text = std::exchange(buffer_, std::move(rest));
   line_ += count_lines(block.text);
+  return block;
+}
+
+std::optional<TextBlock> TextReader::next_samples() {
+  TextBlock block;
+  try {
+    list_->cut(buffer_, [this] { return read_more(); }, kTextBlockBytes, block.text, block.samples);
+  } catch (const Error&) {
+    // A text that was not read to its end is not wrong.
+    if (stop_.stop_requested()) return std::nullopt;
+    throw;
+  }
+  if (block.samples.empty()) return std::nullopt;
   return block;
 }
 

@@ -1,4 +1,4 @@
-// The text that a dataset is prepared from: documents in plain text, in JSON Lines and in CSV, in files, directories or
+// The text that a dataset is prepared from: documents in plain text, in JSON Lines, in a JSON list and in CSV, in files, directories or
 // from standard input, compressed or not. It is read from front to back in blocks, so that memory does not grow with
 // it.
 #pragma once
@@ -18,15 +18,16 @@
 #include "causeway/base/error.h"
 #include "causeway/data/input_stream.h"
 #include "causeway/data/json_line.h"
+#include "causeway/data/json_list.h"
 #include "causeway/data/utf8_checker.h"
 #include "causeway/formats/csv_record.h"
 #include "causeway/formats/mds_index.h"
 
 namespace causeway::data {
 
-enum class TextFormat { kPlainText, kJsonLines, kCsv, kMds };
+enum class TextFormat { kPlainText, kJsonLines, kJsonList, kCsv, kMds };
 
-// The name of a format as --format takes it: "text", "jsonl" or "csv".
+// The name of a format as --format takes it: "text", "jsonl", "json" or "csv".
 TextFormat parse_text_format(std::string_view name);
 
 struct TextFile {
@@ -42,10 +43,10 @@ struct FoundText {
 };
 
 // The files that `inputs` name, "-" for standard input. A file that is named is taken, whatever it is called: .jsonl
-// and .ndjson are JSON Lines, .csv is CSV, .txt and .md plain text; of others the first line decides between the first
-// and the last of these, unless `format` does. Of a directory, all .txt, .jsonl, .ndjson and .csv files beneath it are
-// taken, and .json files that are JSON Lines by their first two lines (the first one alone of a compressed file), in
-// order of name; or, where it holds the index of an MDS dataset (mds_index.h), the shards of that. Any may have .gz,
+// and .ndjson are JSON Lines, .csv is CSV, .txt and .md plain text; a .json that begins with a bracket is one list of
+// objects; of others the first line decides between JSON Lines and plain text, unless `format` does. Of a directory,
+// all .txt, .jsonl, .ndjson and .csv files beneath it are taken, and .json files that are a list of objects or JSON Lines
+// by their first two lines (the first one alone of a compressed file), in order of name; or, where it holds the index of an MDS dataset (mds_index.h), the shards of that. Any may have .gz,
 // .gzip, .zst or .zstd after its name. Throws Error when an input does not exist, is a directory that holds no such
 // file, or has the name of a format that is not text (.parquet, .zip, ...).
 FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std::optional<TextFormat> format = {});
@@ -89,16 +90,17 @@ struct TextBlock {
   uint64_t first_line = 1;               // JSON Lines: the number of the text's first line
   uint64_t stored_bytes = 0;             // of the input, read for this block
   std::vector<BlockDocument> documents;  // CSV and MDS
+  std::vector<ListedSample> samples;     // of a JSON list
   std::vector<Error> skipped;            // CSV and MDS: what is no document, each with its place
 
-  // JSON Lines: those that are not blank.
+  // JSON Lines: those that are not blank. A JSON list: its samples.
   std::vector<JsonLine> lines() const;
 };
 
 class TextReader {
  public:
-  // Throws Error naming the input when it cannot be read or is not text, by its first bytes; or not JSON Lines, where
-  // it is called .json and `file` has no format.
+  // Throws Error naming the input when it cannot be read or is not text, by its first bytes; or neither JSON Lines nor a
+  // list, where it is called .json and `file` has no format.
   TextReader(const TextFile& file, TextReaderOptions options, std::stop_token stop = {});
 
   TextFormat format() const { return format_; }
@@ -109,6 +111,8 @@ class TextReader {
   std::optional<TextBlock> next();
 
  private:
+  // Of which each sample is checked when it is parsed.
+  bool is_json_text() const { return format_ == TextFormat::kJsonLines || format_ == TextFormat::kJsonList; }
   // Each record by itself, in place of all of the text.
   bool checks_records() const { return format_ == TextFormat::kCsv && options_.skip_records; }
   bool read_more();
@@ -117,6 +121,7 @@ class TextReader {
                                  std::string_view hint);
   std::optional<TextBlock> next_plain();
   std::optional<TextBlock> next_lines();
+  std::optional<TextBlock> next_samples();
   std::optional<TextBlock> next_records();
   // What a record of these bytes is wrong with.
   std::optional<Error> problem_of(const CsvRecord& record, std::string_view bytes) const;
@@ -130,6 +135,7 @@ class TextReader {
   TextFormat format_ = TextFormat::kPlainText;
   std::string buffer_;
   bool ended_ = false;
+  std::optional<JsonListCutter> list_;
   bool starts_document_ = true;
   bool in_second_document_ = false;
   uint64_t position_ = 0;  // in the text, of the buffer's start

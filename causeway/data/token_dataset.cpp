@@ -127,6 +127,13 @@ void require_same_tokenizer(const TokenDataset& first, const TokenDataset& other
               other.path().string(), kOneTokenizerHint);
 }
 
+// Of a shard, whether its weights are among those that the description names.
+bool are_recorded(const std::vector<float>& weights, const std::optional<TargetsRecord>& targets) {
+  return std::ranges::all_of(weights, [&](float weight) {
+    return weight == 0 || weight == 1 || (targets && std::ranges::find(targets->weights, weight) != targets->weights.end());
+  });
+}
+
 }  // namespace
 
 TokenDataset TokenDataset::open(const std::filesystem::path& path, std::string_view split,
@@ -261,7 +268,8 @@ void TokenDataset::open_prepared(std::string_view split, const TokenDatasetOptio
     if (shard.format() != ShardFormat::kCauseway || shard.token_count() != entry.tokens ||
         shard.stored_hash().hex() != entry.hash || shard.metadata()->tokenizer != manifest.tokenizer ||
         shard.has_targets() != manifest.targets.has_value() ||
-        (shard.has_targets() && shard.stored_targets_hash().hex() != entry.targets_hash)) {
+        (shard.has_targets() && shard.stored_targets_hash().hex() != entry.targets_hash) ||
+        !are_recorded(shard.metadata()->target_weights, manifest.targets)) {
       throw Error(ErrorKind::kCorrupt,
                   fmt::format("the shard is not the one that {} describes: its size, hash or tokenizer differs",
                               kManifestFileName),
@@ -333,6 +341,8 @@ std::string TokenDataset::fingerprint() const {
     identity += fmt::format("{} {} {} {}\n", shard_format_name(shard.format()), shard.token_bytes(),
                             shard.token_count(), shard.stored_hash().hex());
     if (shard.has_targets()) identity += fmt::format("targets {}\n", shard.stored_targets_hash().hex());
+    if (shard.has_target_weights())
+      identity += fmt::format("weights {}\n", fmt::join(shard.metadata()->target_weights, " "));
   }
   if (holds_pairs_) identity += "pairs\n";
   if (holds_prompts_) identity += "prompts\n";
@@ -346,30 +356,42 @@ TokenDataset::Place TokenDataset::locate(uint64_t offset) const {
   return {&shards_[index], offset - shard_offsets_[index]};
 }
 
-void TokenDataset::read(uint64_t offset, std::span<int32_t> ids) const {
-  CAUSEWAY_CHECK(offset <= token_count_ && ids.size() <= token_count_ - offset);
-  while (!ids.empty()) {
+template <typename T, typename Read>
+void TokenDataset::read_pieces(uint64_t offset, std::span<T> values, const Read& read) const {
+  CAUSEWAY_CHECK(offset <= token_count_ && values.size() <= token_count_ - offset);
+  while (!values.empty()) {
     const Place place = locate(offset);
-    const uint64_t count = std::min<uint64_t>(ids.size(), place.shard->token_count() - place.position);
-    place.shard->read(place.position, ids.first(count));
-    ids = ids.subspan(count);
+    const uint64_t count = std::min<uint64_t>(values.size(), place.shard->token_count() - place.position);
+    read(*place.shard, place.position, values.first(count));
+    values = values.subspan(count);
     offset += count;
   }
+}
+
+void TokenDataset::read(uint64_t offset, std::span<int32_t> ids) const {
+  read_pieces(offset, ids, [](const TokenShard& shard, uint64_t position, std::span<int32_t> piece) {
+    shard.read(position, piece);
+  });
 }
 
 bool TokenDataset::has_targets() const {
   return std::ranges::any_of(shards_, [](const TokenShard& shard) { return shard.has_targets(); });
 }
 
+bool TokenDataset::has_target_weights() const {
+  return std::ranges::any_of(shards_, [](const TokenShard& shard) { return shard.has_target_weights(); });
+}
+
 void TokenDataset::read_targets(uint64_t offset, std::span<uint8_t> targets) const {
-  CAUSEWAY_CHECK(offset <= token_count_ && targets.size() <= token_count_ - offset);
-  while (!targets.empty()) {
-    const Place place = locate(offset);
-    const uint64_t count = std::min<uint64_t>(targets.size(), place.shard->token_count() - place.position);
-    place.shard->read_targets(place.position, targets.first(count));
-    targets = targets.subspan(count);
-    offset += count;
-  }
+  read_pieces(offset, targets, [](const TokenShard& shard, uint64_t position, std::span<uint8_t> piece) {
+    shard.read_targets(position, piece);
+  });
+}
+
+void TokenDataset::read_target_weights(uint64_t offset, std::span<float> weights) const {
+  read_pieces(offset, weights, [](const TokenShard& shard, uint64_t position, std::span<float> piece) {
+    shard.read_target_weights(position, piece);
+  });
 }
 
 uint64_t TokenDataset::count_targets(const Source& source) const {
@@ -422,6 +444,19 @@ std::unique_ptr<Tokenizer> TokenDataset::load_tokenizer() const {
                 path_.string(), "Prepare the dataset again, or put back the vocabulary files it was prepared with.");
   }
   return tokenizer;
+}
+
+bool records_target_weights(const std::filesystem::path& path) {
+  try {
+    const std::filesystem::path manifest = path / kManifestFileName;
+    if (std::error_code code; std::filesystem::is_regular_file(manifest, code)) {
+      const std::optional<TargetsRecord> targets = parse_manifest(read_text_file(manifest), manifest.string()).targets;
+      return targets && !targets->weights.empty();
+    }
+    return path.extension() == ".tokens" && TokenShard::open(path).has_target_weights();
+  } catch (const Error&) {
+    return false;  // whoever opens the data is told
+  }
 }
 
 std::optional<TokenizerIdentity> recorded_tokenizer(const std::filesystem::path& path) {

@@ -74,6 +74,10 @@ class TokenDataset {
   bool has_targets() const;
   // For each token of the same window: 1 where it is a target, else 0.
   void read_targets(uint64_t offset, std::span<uint8_t> targets) const;
+  // Whether a target of some shard weighs something else than 1.
+  bool has_target_weights() const;
+  // For each token of the same window: what it weighs in the loss, 0 where it is no target.
+  void read_target_weights(uint64_t offset, std::span<float> weights) const;
   // Of the tokens of a source, how many are targets. Reads what its shards say of them.
   uint64_t count_targets(const Source& source) const;
   // For each position of the same window, which document it is in, counted from 0 at the window's start: two positions
@@ -112,6 +116,9 @@ class TokenDataset {
   Place locate(uint64_t offset) const;
 
  private:
+  // Piece by piece of the shards that a window lies in: read(shard, position in it, piece).
+  template <typename T, typename Read>
+  void read_pieces(uint64_t offset, std::span<T> values, const Read& read) const;
   static TokenDataset open_shards(const std::filesystem::path& path, std::string_view split,
                                   const TokenDatasetOptions& options);
   void add_shard(TokenShard shard, const TokenDatasetOptions& options);
@@ -135,5 +142,7 @@ class TokenDataset {
 // The tokenizer that the dataset at `path` says it was made with, from its description alone: of a prepared directory
 // or a native token file. Nothing where there is none, it says none or it cannot be read.
 std::optional<TokenizerIdentity> recorded_tokenizer(const std::filesystem::path& path);
+// Whether it says that targets have weights other than 1, likewise.
+bool records_target_weights(const std::filesystem::path& path);
 
 }  // namespace causeway::data

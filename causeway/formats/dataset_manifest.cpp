@@ -1,5 +1,6 @@
 #include "causeway/formats/dataset_manifest.h"
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@ using OrderedJson = nlohmann::ordered_json;  // for what is written: its look-up
 constexpr std::string_view kFormatName = "causeway-tokens";
 constexpr uint64_t kFormatVersion = 1;
 constexpr uint64_t kTargetsFormatVersion = 2;  // of datasets that say which tokens are targets
+constexpr uint64_t kWeightsFormatVersion = 3;  // of those with targets of other weights than 1
 
 constexpr const char* kPrepareHint = "Prepare the dataset again with \"causeway data prepare\".";
 
@@ -122,6 +124,33 @@ std::optional<DocumentTokens> documents_from_json(const Fields& parent, const Js
   return DocumentTokens{ids("before"), ids("after"), reads.get<bool>()};
 }
 
+// Weights of targets: f32 above 0.
+std::vector<float> weights_from_json(const Json& list, const std::string& where) {
+  std::vector<float> weights;
+  for (const Json& item : list) {
+    const double value = item.is_number() ? item.get<double>() : -1;
+    const auto weight = static_cast<float>(value);
+    if (!(value > 0 && std::isfinite(weight) && weight > 0) || weights.size() == kMostTargetWeights)
+      refuse_manifest("the weights of targets are no list of at most 256 numbers above 0", where);
+    weights.push_back(weight);
+  }
+  return weights;
+}
+
+// "target_weights", which begins with 0 and 1; nothing where it is not there.
+std::vector<float> target_weights_from_json(const Fields& fields, const Json& json, const std::string& where) {
+  constexpr char kWeights[] = "target_weights";
+  if (!json.contains(kWeights)) return {};
+  Json list = fields.list(kWeights);
+  if (list.size() < 3 || list[0] != 0 || list[1] != 1)
+    refuse_manifest("\"target_weights\" does not begin with 0, 1 and another weight", where);
+  list.erase(list.begin());
+  std::vector<float> weights = weights_from_json(list, where);
+  weights.insert(weights.begin(), 0.0f);
+  if (weights.size() > kMostTargetWeights) refuse_manifest("\"target_weights\" has more than 256 weights", where);
+  return weights;
+}
+
 TargetsRecord targets_from_json(const Json& json, const std::string& where) {
   const Fields fields(json, "\"targets\"", where);
   TargetsRecord targets;
@@ -137,6 +166,7 @@ TargetsRecord targets_from_json(const Json& json, const std::string& where) {
     targets.max_length = fields.count("max_length");
     targets.truncation = fields.text("truncation");
   }
+  if (json.contains("weights")) targets.weights = weights_from_json(fields.list("weights"), where);
   return targets;
 }
 
@@ -197,6 +227,7 @@ OrderedJson targets_to_json(const TargetsRecord& targets) {
     json["max_length"] = targets.max_length;
     json["truncation"] = targets.truncation;
   }
+  if (!targets.weights.empty()) json["weights"] = targets.weights;
   return json;
 }
 
@@ -205,6 +236,7 @@ std::string print_shard_metadata(const ShardMetadata& metadata) {
   add_documents(json, metadata.documents);
   if (metadata.holds_pairs) json["pairs"] = true;
   if (metadata.holds_prompts) json["prompts"] = true;
+  if (!metadata.target_weights.empty()) json["target_weights"] = metadata.target_weights;
   json["sources"] = sources_to_json(metadata.sources);
   return dump(json, -1);
 }
@@ -214,11 +246,16 @@ ShardMetadata parse_shard_metadata(std::string_view text, const std::string& whe
   const Fields fields(json, "the shard's description", where);
   const TokenizerIdentity tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
   return {tokenizer, sources_from_json(fields.list("sources"), where),
-          documents_from_json(fields, json, tokenizer.vocabulary_size, where), fields.flag("pairs"), fields.flag("prompts")};
+          documents_from_json(fields, json, tokenizer.vocabulary_size, where), fields.flag("pairs"),
+          fields.flag("prompts"), target_weights_from_json(fields, json, where)};
 }
 
 std::string print_manifest(const DatasetManifest& manifest) {
-  OrderedJson json = {{"format", kFormatName}, {"version", manifest.targets ? kTargetsFormatVersion : kFormatVersion}};
+  const bool has_weights = manifest.targets && !manifest.targets->weights.empty();
+  OrderedJson json = {{"format", kFormatName},
+                      {"version", has_weights        ? kWeightsFormatVersion
+                                  : manifest.targets ? kTargetsFormatVersion
+                                                     : kFormatVersion}};
   json["tokenizer"] = tokenizer_to_json(manifest.tokenizer);
   add_documents(json, manifest.documents);
   if (manifest.targets) json["targets"] = targets_to_json(*manifest.targets);
@@ -247,17 +284,22 @@ DatasetManifest parse_manifest(std::string_view text, const std::string& where) 
     refuse_manifest(fmt::format("the format is \"{}\", not \"{}\"", fields.text("format"), kFormatName), where);
   }
   const uint64_t version = fields.count("version");
-  const bool has_targets = version == kTargetsFormatVersion;
-  if (version != kFormatVersion && !has_targets) {
+  const bool has_targets = version >= kTargetsFormatVersion;
+  if (version < kFormatVersion || version > kWeightsFormatVersion) {
     throw Error(ErrorKind::kUnsupported,
-                fmt::format("the dataset has format version {}; this build reads {} and {}", version, kFormatVersion,
-                            kTargetsFormatVersion),
+                fmt::format("the dataset has format version {}; this build reads {} to {}", version, kFormatVersion,
+                            kWeightsFormatVersion),
                 where, "Read it with the version of Causeway that wrote it, or prepare it again.");
   }
   DatasetManifest manifest;
   manifest.tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
   manifest.documents = documents_from_json(fields, json, manifest.tokenizer.vocabulary_size, where);
   if (has_targets) manifest.targets = targets_from_json(fields.at("targets"), where);
+  if (has_targets && manifest.targets->weights.empty() == (version == kWeightsFormatVersion))
+    refuse_manifest(fmt::format("the dataset has format version {} and {} weights of targets, which contradict each "
+                                "other",
+                                version, manifest.targets->weights.size()),
+                    where);
   manifest.holds_pairs = fields.flag("pairs");
   manifest.holds_prompts = fields.flag("prompts");
   manifest.sources = sources_from_json(fields.list("sources"), where);

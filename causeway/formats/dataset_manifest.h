@@ -45,7 +45,11 @@ struct ShardMetadata {
   // stands before each document.
   std::optional<DocumentTokens> documents = std::nullopt;
   bool holds_pairs = false, holds_prompts = false;  // as of a dataset
+  // What targets weigh in the loss, for which their bytes stand: 0, 1 and then others. Empty: none has another weight.
+  std::vector<float> target_weights = {};
 };
+// As many as there are bytes.
+constexpr size_t kMostTargetWeights = 256;
 
 struct ShardEntry {
   std::string file;  // a name in the dataset's directory
@@ -66,6 +70,7 @@ struct TargetsRecord {
   std::string date;         // that templates were told; empty where none asked for it
   uint64_t max_length = 0;  // tokens that were kept of a sample; 0: all
   std::string truncation;   // "left" or "right": the side that was cut; empty where none was
+  std::vector<float> weights = {};  // of targets, other than 1, increasing
   bool operator==(const TargetsRecord&) const = default;
 };
 

@@ -22,10 +22,12 @@ static_assert(std::endian::native == std::endian::little, "token shards are read
 constexpr std::string_view kTokenShardMagic = "CAUSETOK";
 constexpr uint32_t kTokenShardVersion = 1;
 constexpr uint32_t kTargetsVersion = 2;  // of shards with targets
+constexpr uint32_t kWeightsVersion = 3;  // of those whose targets have weights
 constexpr size_t kTokenShardHeaderBytes = 128;
 constexpr size_t kHashedHeaderBytes = 80;
 constexpr uint64_t kContinuesFlag = 1;
 constexpr uint64_t kTargetsFlag = 2;
+constexpr uint64_t kWeightsFlag = 4;
 
 constexpr int32_t kLlmCGpt2Magic = 20240520;
 constexpr int32_t kLlmCGpt2Version = 1;
@@ -153,18 +155,18 @@ void TokenShard::open_causeway(std::span<const std::byte> bytes) {
   }
   Header header;
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.version != kTokenShardVersion && header.version != kTargetsVersion) {
+  if (header.version < kTokenShardVersion || header.version > kWeightsVersion) {
     throw Error(ErrorKind::kUnsupported,
-                fmt::format("the shard has format version {}; this build reads {} and {}", header.version,
-                            kTokenShardVersion, kTargetsVersion),
+                fmt::format("the shard has format version {}; this build reads {} to {}", header.version,
+                            kTokenShardVersion, kWeightsVersion),
                 path_.string(), "Read it with the version of Causeway that wrote it, or prepare the dataset again.");
   }
   if (header.token_bytes != 1 && header.token_bytes != 2 && header.token_bytes != 4) {
     refuse_token_shard(fmt::format("the shard claims {} bytes per token; 1, 2 and 4 are possible", header.token_bytes),
                        path_);
   }
-  const bool has_targets = (header.flags & kTargetsFlag) != 0;
-  if (has_targets != (header.version == kTargetsVersion))
+  const bool has_targets = (header.flags & kTargetsFlag) != 0, has_weights = (header.flags & kWeightsFlag) != 0;
+  if (has_targets != (header.version >= kTargetsVersion) || has_weights != (header.version == kWeightsVersion))
     refuse_token_shard(fmt::format("the shard has format version {} and flags {}, which contradict each other",
                                    header.version, header.flags),
                        path_);
@@ -209,6 +211,11 @@ void TokenShard::open_causeway(std::span<const std::byte> bytes) {
   }
   metadata_ = parse_shard_metadata({reinterpret_cast<const char*>(rest.data() + table_bytes), header.metadata_bytes},
                                    path_.string());
+  if (has_weights == metadata_.target_weights.empty())
+    refuse_token_shard(fmt::format("the shard has format version {} and {} weights of targets, which contradict each "
+                                   "other",
+                                   header.version, metadata_.target_weights.size()),
+                       path_);
 }
 
 void TokenShard::open_llm_c(std::span<const std::byte> bytes) {
@@ -373,18 +380,33 @@ int32_t TokenShard::token(uint64_t position) const {
   return id;
 }
 
-void TokenShard::read_targets(uint64_t position, std::span<uint8_t> targets) const {
-  CAUSEWAY_CHECK(position <= token_count_ && targets.size() <= token_count_ - position);
+void TokenShard::read_target_bytes(uint64_t position, std::span<uint8_t> bytes) const {
+  CAUSEWAY_CHECK(position <= token_count_ && bytes.size() <= token_count_ - position);
   if (!has_targets()) {
-    std::ranges::fill(targets, uint8_t{1});
+    std::ranges::fill(bytes, uint8_t{1});
     return;
   }
-  file_.read_at(targets_offset_ + position, std::as_writable_bytes(targets));
-  const auto other = std::ranges::find_if(targets, [](uint8_t value) { return value > 1; });
-  if (other == targets.end()) return;
-  refuse_token_shard(fmt::format("the shard says {} of whether token {} is a target; 0 and 1 are possible", *other,
-                                 position + static_cast<uint64_t>(other - targets.begin())),
+  file_.read_at(targets_offset_ + position, std::as_writable_bytes(bytes));
+  const size_t weights = has_target_weights() ? metadata_.target_weights.size() : 2;
+  const auto other = std::ranges::find_if(bytes, [&](uint8_t value) { return value >= weights; });
+  if (other == bytes.end()) return;
+  refuse_token_shard(fmt::format("the shard says {} of whether token {} is a target; {} are possible", *other,
+                                 position + static_cast<uint64_t>(other - bytes.begin()),
+                                 weights == 2 ? "0 and 1" : fmt::format("0 to {}", weights - 1)),
                      path_);
+}
+
+// All weights but the first are above 0.
+void TokenShard::read_targets(uint64_t position, std::span<uint8_t> targets) const {
+  read_target_bytes(position, targets);
+  for (uint8_t& target : targets) target = target != 0;
+}
+
+void TokenShard::read_target_weights(uint64_t position, std::span<float> weights) const {
+  std::vector<uint8_t> bytes(weights.size());
+  read_target_bytes(position, bytes);
+  for (size_t i = 0; i < weights.size(); ++i)
+    weights[i] = has_target_weights() ? metadata_.target_weights[bytes[i]] : static_cast<float>(bytes[i]);
 }
 
 bool TokenShard::starts_document(uint64_t position, int32_t last_token_before) const {
@@ -515,7 +537,8 @@ void TokenShardBuilder::append(std::span<const int32_t> ids, std::span<const uin
 }
 
 TokenShardBuilder::Written TokenShardBuilder::write(const std::filesystem::path& path, const ShardMetadata& metadata) {
-  CAUSEWAY_CHECK(token_count_ > 0);
+  const bool has_weights = !metadata.target_weights.empty();
+  CAUSEWAY_CHECK(token_count_ > 0 && (has_targets_ || !has_weights));
   const Hash128 tokens_hash = hash_bytes(std::span(bytes_).subspan(kTokenShardHeaderBytes));
   bytes_.resize(round_up_to_8(bytes_.size()));
   Written written{tokens_hash, {}};
@@ -533,12 +556,13 @@ TokenShardBuilder::Written TokenShardBuilder::write(const std::filesystem::path&
   bytes_.insert(bytes_.end(), description.begin(), description.end());
   Header header{};
   std::memcpy(header.magic, kTokenShardMagic.data(), kTokenShardMagic.size());
-  header.version = has_targets_ ? kTargetsVersion : kTokenShardVersion;
+  header.version = has_weights ? kWeightsVersion : has_targets_ ? kTargetsVersion : kTokenShardVersion;
   header.token_bytes = static_cast<uint32_t>(token_bytes_);
   header.tokens = token_count_;
   header.documents = document_starts_.size();
   header.metadata_bytes = text.size();
-  header.flags = (continues_ ? kContinuesFlag : 0) | (has_targets_ ? kTargetsFlag : 0);
+  header.flags =
+      (continues_ ? kContinuesFlag : 0) | (has_targets_ ? kTargetsFlag : 0) | (has_weights ? kWeightsFlag : 0);
   header.targets_hash[0] = written.targets.high;
   header.targets_hash[1] = written.targets.low;
   header.tokens_hash[0] = tokens_hash.high;

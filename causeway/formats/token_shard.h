@@ -2,20 +2,21 @@
 //
 // Causeway's own (.tokens), little-endian throughout:
 //   offset  0  char[8]  "CAUSETOK"
-//           8  u32      version: 1, or 2 with targets
+//           8  u32      version: 1, 2 with targets, 3 with targets that have weights
 //          12  u32      bytes per token: 1, 2 or 4 (unsigned)
 //          16  u64      tokens
 //          24  u64      documents that start in this shard
 //          32  u64      bytes of metadata
 //          40  u64      flags; bit 0: the first tokens continue the previous shard's last document; bit 1: the shard says
-//                       of each token whether it is a target
+//                       of each token whether it is a target; bit 2: and what it weighs in the loss
 //          48  u64[2]   hash of the target section (XXH3-128, high half first); zero without one
 //          64  u64[2]   hash of the token section (XXH3-128, high half first)
 //          80  u64[2]   hash of bytes 0..79 of this header, the document section and the metadata, concatenated
 //          96  u64[4]   zero
 //         128  tokens, then zeros up to a multiple of 8
 //              with targets: u8 for each token, 1 where it is a target of training and 0 where it is only read, then
-//              zeros up to a multiple of 8; without them all tokens are targets
+//              zeros up to a multiple of 8; without them all tokens are targets. With weights the byte is the place
+//              in "target_weights" of the metadata, a list of f32 that begins with 0 and 1
 //              u64 for each document: the index in this shard of its first token, increasing
 //              metadata, JSON (dataset_manifest.h)
 // llm.c (.bin, karpathy/llm.c, dev/data/data_common.py): 256 i32 {20240520, 1, tokens} then u16 (GPT-2), or
@@ -81,6 +82,10 @@ class TokenShard {
   // For each token of [position, position + targets.size()): 1 where it is a target, else 0. Throws Error(kCorrupt)
   // naming the token where the shard says something else.
   void read_targets(uint64_t position, std::span<uint8_t> targets) const;
+  // Whether targets have weights other than 1.
+  bool has_target_weights() const { return !metadata_.target_weights.empty(); }
+  // The same: what each weighs in the loss, 0 where it is no target.
+  void read_target_weights(uint64_t position, std::span<float> weights) const;
 
   // Whether a document starts at `position`. For a nanoGPT shard's position 0 that depends on the shard before it:
   // `last_token_before`, or -1 where there is none.
@@ -114,6 +119,7 @@ class TokenShard {
   void open_headerless(int token_bytes);
   bool open_megatron();
   Hash128 hash_section(uint64_t offset, uint64_t bytes) const;
+  void read_target_bytes(uint64_t position, std::span<uint8_t> bytes) const;
   void read_mds_samples(const MdsShard& shard, const std::string& column, int token_bytes);
   void read_mds_tokens(uint64_t position, std::span<int32_t> ids) const;
   // Whether the starts of documents are in document_starts_.
@@ -151,8 +157,8 @@ class TokenShardBuilder {
 
   // A document starts with the next token appended.
   void start_document();
-  // Ids must fit the width. `targets`: for each of them 1 where it is a target, else 0; empty where the shard does not
-  // say.
+  // Ids must fit the width. `targets`: for each of them 1 where it is a target, else 0, or a place in the weights of
+  // the metadata that write() is given; empty where the shard does not say.
   void append(std::span<const int32_t> ids, std::span<const uint8_t> targets = {});
   uint64_t token_count() const { return token_count_; }
   uint64_t document_count() const { return document_starts_.size(); }

@@ -68,6 +68,14 @@ Tensor merged_weight(const Matrix& matrix, const AdapterConfig& config) {
   return whole * (matrix.is_input_first() ? factor : unsqueeze(factor, 1));
 }
 
+Tensor computed_merged_weight(const Matrix& matrix, const AdapterConfig& config) {
+  Step step([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
+    const Tensor whole = matrix.has_adapter() ? merged_weight(matrix, config) : cast(matrix.value(), DType::kF32);
+    return {matrix.input_first == matrix.is_input_first() ? whole : transpose(whole)};
+  });
+  return step({}).front();
+}
+
 Tensor multiply(const Tensor& x, const Matrix& matrix, const AdapterConfig& config, const Tensor& dropout_key) {
   const Tensor weight = matrix.value();
   const auto by_weight = [&](const Tensor& given) {
@@ -127,14 +135,7 @@ void merge_adapters(const LanguageModel& adapted, LanguageModel& model) {
       return (one.has_adapter() || one.quantized) && one.name + ".weight" == parameter.name;
     });
     Tensor target = parameter.tensor, source = adapted.parameter(parameter.name).tensor;
-    if (matrix != adapted.matrices().end()) {
-      Step step([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
-        const Tensor whole =
-            matrix->has_adapter() ? merged_weight(*matrix, adapted.adapter()) : cast(matrix->value(), DType::kF32);
-        return {matrix->input_first && !matrix->is_input_first() ? transpose(whole) : whole};
-      });
-      source = step({}).front();
-    }
+    if (matrix != adapted.matrices().end()) source = computed_merged_weight(*matrix, adapted.adapter());
     bytes.resize(static_cast<size_t>(source.local_bytes()));
     source.read_bytes(bytes);
     target.write_bytes(bytes);

@@ -93,6 +93,9 @@ void require_targets(const LanguageModel& model);
 Tensor row_lengths(const Matrix& matrix, const AdapterConfig& config);
 // f32, as Matrix::value() lies: what weight and adapter are together, as one matrix.
 Tensor merged_weight(const Matrix& matrix, const AdapterConfig& config);
+// f32, as files have the weight: the same, or the weight alone where there is no adapter; computed in the current
+// context by a step of its own.
+Tensor computed_merged_weight(const Matrix& matrix, const AdapterConfig& config);
 
 // "lora of rank 16 on 224 matrices, 41943040 parameters, the base in nf4", of the layers that are here; empty where
 // there are none.

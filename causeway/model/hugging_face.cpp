@@ -172,18 +172,20 @@ std::vector<std::string> notes_on(const OtherEntries& entries) {
   return notes;
 }
 
+StoredWeight find_weight(const ModelConfig& config, const Parameter& parameter, const SafetensorsModel& weights) {
+  const std::string stored = stored_name(weights, config, parameter.name);
+  if (stored.empty()) fail_missing(weights, model_family(config.family), parameter.name);
+  check_shape(weights, stored, sizes_of(parameter));
+  const std::string type = weight_type(weights, stored);
+  return {parameter.name, stored, type, weights.entry(stored).dtype.value_or(DType::kF32), sizes_of(parameter)};
+}
+
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights,
                                        std::string_view without) {
   std::vector<StoredWeight> found;
-  for (const Parameter& parameter : model.parameters()) {
-    if (!parameter.is_stored() || parameter.name == without) continue;
-    const std::string stored = stored_name(weights, model.config(), parameter.name);
-    if (stored.empty()) fail_missing(weights, model_family(model.config().family), parameter.name);
-    check_shape(weights, stored, sizes_of(parameter));
-    const std::string type = weight_type(weights, stored);
-    found.push_back(
-        {parameter.name, stored, type, weights.entry(stored).dtype.value_or(DType::kF32), sizes_of(parameter)});
-  }
+  for (const Parameter& parameter : model.parameters())
+    if (parameter.is_stored() && parameter.name != without)
+      found.push_back(find_weight(model.config(), parameter, weights));
   return found;
 }
 
@@ -192,22 +194,29 @@ void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, ui
   convert(entry.dtype_name, weights.data(weight.stored_name).subspan(first * element_bytes(entry)), values);
 }
 
+void load_values(const Parameter& parameter, std::vector<float> values, std::optional<ThreadPool>& pool) {
+  const std::vector<int64_t> shape = sizes_of(parameter);
+  if (!parameter.quantized)
+    return load_tensor(parameter.tensor, {.dtype_name = "F32", .dtype = DType::kF32, .shape = shape},
+                       std::as_bytes(std::span(values)), parameter.name);
+  if (parameter.input_first) values = transposed(values, shape[0], shape[1]);
+  if (!pool) pool.emplace();
+  parameter.quantized->write(values, *pool);
+}
+
+void load_weight(const Parameter& parameter, const StoredWeight& weight, const SafetensorsModel& weights,
+                 std::optional<ThreadPool>& pool) {
+  const SafetensorsEntry& entry = weights.entry(weight.stored_name);
+  const std::span<const std::byte> bytes = weights.data(weight.stored_name);
+  if (parameter.quantized) return load_values(parameter, as_f32(entry, bytes), pool);
+  load_tensor(parameter.tensor, entry, bytes, weight.stored_name);
+}
+
 std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights,
                                           std::string_view without) {
   std::vector<StoredWeight> found = find_weights(model, weights, without);
   std::optional<ThreadPool> pool;
-  for (const StoredWeight& one : found) {
-    const Parameter& parameter = model.parameter(one.name);
-    const SafetensorsEntry& entry = weights.entry(one.stored_name);
-    if (!parameter.quantized) {
-      load_tensor(parameter.tensor, entry, weights.data(one.stored_name), one.stored_name);
-      continue;
-    }
-    std::vector<float> values = as_f32(entry, weights.data(one.stored_name));
-    if (parameter.input_first) values = transposed(values, one.shape[0], one.shape[1]);
-    if (!pool) pool.emplace();
-    parameter.quantized->write(values, *pool);
-  }
+  for (const StoredWeight& one : found) load_weight(model.parameter(one.name), one, weights, pool);
   return found;
 }
 

@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/base/thread_pool.h"
 #include "causeway/formats/box.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/model/language_model.h"
@@ -38,13 +40,22 @@ struct StoredWeight {
 // one whose type is not f64, f32, bf16 or f16.
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights,
                                        std::string_view without = {});
+// The same of one of them.
+StoredWeight find_weight(const ModelConfig& config, const Parameter& parameter, const SafetensorsModel& weights);
 
 // The elements of a weight from `first` on, as f32: f64 is rounded to nearest even.
 void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, uint64_t first, std::span<float> values);
 
-// Overwrites every parameter that the model or its part has but `without`, or what the rank holds of it; other types
-// are converted, and matrices that are quantized are so from the values in the files, by every rank that holds a part of
-// them. Reads nothing else. Returns and throws as find_weights().
+// Overwrites a parameter, or what this rank holds of it, with the weight that find_weight() found; another type is
+// converted. A matrix that is quantized is so from the values in the files, by every rank that holds a part of it, on
+// the threads of `pool`, which is made where it is needed first.
+void load_weight(const Parameter& parameter, const StoredWeight& weight, const SafetensorsModel& weights,
+                 std::optional<ThreadPool>& pool);
+// The same with the values of all of it, row-major as files have them.
+void load_values(const Parameter& parameter, std::vector<float> values, std::optional<ThreadPool>& pool);
+
+// load_weight() of every parameter that the model or its part has but `without`. Reads nothing else. Returns and throws
+// as find_weights().
 std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights,
                                           std::string_view without = {});
 

@@ -18,7 +18,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kPeftPrefix = "base_model.model.";
 constexpr char kBaseIdentity[] = "causeway_base", kBaseWeights[] = "causeway_base_weights";  // the file's metadata
 constexpr std::string_view kAdapterEnds[] = {".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector"};
 

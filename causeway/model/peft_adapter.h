@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "causeway/model/adapter.h"
@@ -13,11 +14,13 @@ namespace causeway::model {
 
 inline constexpr char kPeftConfigName[] = "adapter_config.json";
 inline constexpr char kPeftWeightsName[] = "adapter_model.safetensors";
+// Before the names of its tensors.
+inline constexpr std::string_view kPeftPrefix = "base_model.model.";
 
 struct PeftAdapter {
   AdapterConfig adapter;
   std::string base;  // base_model_name_or_path: a directory, or a name on Hugging Face's hub; may be empty
-  // What the base was, where this program wrote the file (base_identity()); empty otherwise.
+  // What the base was, where this program wrote the file (StoredModel::identity()); empty otherwise.
   std::string base_identity;
   // How its matrices lay, likewise. Not in `adapter`: who goes on with the adapter says it anew.
   BaseWeights base_weights = BaseWeights::kUnquantized;

@@ -20,6 +20,7 @@ Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const Tok
     : recipe_(recipe),
       dataset_(dataset),
       document_mask_(recipe.data.masks_documents()),
+      has_weights_(dataset.has_target_weights()),
       rows_(recipe.train.micro_batch_size),
       vocabulary_size_(model.config().vocabulary_size),
       loss_sum_(
@@ -30,7 +31,7 @@ Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const Tok
             if (document_mask_) inputs.documents = arguments[2];
             inputs.positions_restart = recipe_.data.packs_documents();
             const Tensor weights = cast(ge(arguments[1], 0.0), DType::kF32);
-            return {model.loss(inputs, arguments[1], weights)};
+            return {model.loss(inputs, arguments[1], has_weights_ ? weights * arguments.back() : weights)};
           },
           step_options(recipe)) {
   if (!recipe.data.packs_documents() || !dataset.has_targets()) return;
@@ -65,14 +66,15 @@ EvaluationResult Evaluator::run() {
       evaluated_sequences(SourceShares(weights), sequences_there(),
                           static_cast<uint64_t>(std::max<int64_t>(1, recipe_.evaluation.sequences)));
   EvaluationResult result;
-  double sum = 0;
+  double sum = 0, weight = 0;
   for (size_t i = 0; i < sequences.size(); ++i) {
     if (sequences[i] == 0) continue;
     result.sources.push_back(run_source(i, sequences[i]));
     EvaluationResult::OfSource& of_source = result.sources.back();
     sum += of_source.loss;
+    weight += of_source.weight;
     result.targets += of_source.targets;
-    of_source.loss /= static_cast<double>(of_source.targets);
+    of_source.loss /= of_source.weight;
     if (of_source.targets == 0) result.sources.pop_back();
   }
   // A loss of 0 would be the best that there is.
@@ -82,7 +84,7 @@ EvaluationResult Evaluator::run() {
                             std::accumulate(sequences.begin(), sequences.end(), uint64_t{0})),
                 dataset_.path().string(),
                 "Raise evaluation.sequences, or set data.packing=documents, which leaves out what has no target.");
-  result.loss = sum / static_cast<double>(result.targets);
+  result.loss = sum / weight;
   return result;
 }
 
@@ -112,6 +114,7 @@ EvaluationResult::OfSource Evaluator::run_source(size_t number, uint64_t sequenc
   // Written anew for each batch: what was launched for one serves the next.
   std::vector<Tensor> arguments(document_mask_ ? 3 : 2);
   for (Tensor& argument : arguments) argument = make_batch_tensor(rows_, recipe_.data.sequence_length);
+  if (has_weights_) arguments.push_back(make_batch_tensor(rows_, recipe_.data.sequence_length, DType::kF32));
   const SequenceOrder positions = batch_order(recipe_);
   const RowRange own = own_rows(arguments[0]);
   options.first_row = own.first;
@@ -135,8 +138,10 @@ EvaluationResult::OfSource Evaluator::run_source(size_t number, uint64_t sequenc
     write_own_rows(arguments[0], batch.inputs, positions);
     write_own_rows(arguments[1], batch.targets, positions);
     if (document_mask_) write_own_rows(arguments[2], batch.documents, positions);
+    if (has_weights_) write_own_rows(arguments.back(), batch.target_weights, positions);
     result.loss += loss_sum_.run(arguments).front().item();
     result.targets += batch.global_valid_targets;
+    result.weight += batch.global_target_weight;
   }
   return result;
 }

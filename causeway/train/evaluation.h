@@ -15,13 +15,14 @@
 namespace causeway::train {
 
 struct EvaluationResult {
-  double loss = 0;      // nats per target
+  double loss = 0;      // nats per target; where targets have weights, their weighted mean
   int64_t targets = 0;  // that the loss was taken over
   // The same for each source of the data of which a target was read, in their order.
   struct OfSource {
     std::string path;
     double loss = 0;
     int64_t targets = 0;
+    double weight = 0;  // of the targets: their number where all weigh 1
   };
   std::vector<OfSource> sources;
   // Of preference pairs (PreferenceEvaluator), whose loss is one of pairs: how many, and the share of them of which the
@@ -55,7 +56,7 @@ class Evaluator {
 
   const Recipe& recipe_;
   const TokenDataset& dataset_;
-  bool document_mask_;
+  bool document_mask_, has_weights_;
   std::vector<DocumentPacking> packings_;  // of each source, where they are evaluated so
   int64_t rows_;
   int64_t vocabulary_size_;

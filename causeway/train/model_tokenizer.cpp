@@ -7,6 +7,8 @@
 #include "causeway/base/error.h"
 #include "causeway/base/printable.h"
 #include "causeway/base/utf8.h"
+#include "causeway/train/checkpoint/checkpoint_path.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
 
 namespace causeway::train {
 namespace {
@@ -62,8 +64,13 @@ std::string compare_with_tokenizer_of_model(const Recipe& recipe, const TokenDat
         dataset.path().string(), directory);
   }
   std::string why;
-  const std::unique_ptr<Tokenizer> of_model =
-      tokenizer_or_nothing([&] { return formats::load_tokenizer(directory); }, why);
+  // A checkpoint may be of a tokenizer without files.
+  const std::unique_ptr<Tokenizer> of_model = tokenizer_or_nothing(
+      [&] {
+        return is_checkpoint(directory) ? checkpoint_tokenizer(CheckpointReader(directory))
+                                        : formats::load_tokenizer(directory);
+      },
+      why);
   if (of_model == nullptr) {
     return fmt::format("data: whether it was made with the tokenizer of {} cannot be told: {}", directory, why);
   }

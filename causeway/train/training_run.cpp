@@ -9,13 +9,13 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/log.h"
-#include "causeway/model/peft_adapter.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/shared_run_directory.h"
 #include "causeway/train/initial_weights.h"
 #include "causeway/train/model_tokenizer.h"
 #include "causeway/train/step/trained_stages.h"
 #include "causeway/train/step/training_step.h"
+#include "causeway/train/stored_adapter.h"
 
 namespace causeway::train {
 namespace {
@@ -62,11 +62,11 @@ std::string comparing_key(const Recipe& recipe) {
 void require_reference_model(const Recipe& recipe) {
   std::error_code code;
   if (std::filesystem::is_directory(recipe.model_from, code)) {
-    const std::filesystem::path adapters = std::filesystem::path(recipe.adapter_from) / kPeftWeightsName;
-    if (recipe.adapter_from.empty() || std::filesystem::is_regular_file(adapters, code)) return;
+    if (recipe.adapter_from.empty() || holds_adapter(recipe.adapter_from)) return;
     throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("{} compares the model with the one that the run begins with, and there is no {}",
-                            comparing_key(recipe), adapters.string()),
+                fmt::format("{} compares the model with the one that the run begins with, and there are no adapters in "
+                            "{}",
+                            comparing_key(recipe), recipe.adapter_from),
                 "lora.from", "Put the adapters back where they were.");
   }
   throw Error(ErrorKind::kInvalidArgument,
@@ -179,6 +179,7 @@ void TrainingRun::open_data() {
     require_base(recipe_);
     data_.emplace(open_training_data(recipe_));
     resolve_steps(recipe_, *data_);
+    recipe_.data.weighs_targets = data_->dataset.has_target_weights();
   });
   schedule_.emplace(recipe_.schedule);
   ranks_.require_equal(data_->dataset.fingerprint(), "other data",
@@ -249,7 +250,7 @@ void TrainingRun::make_model(const std::vector<CheckpointEntry>& candidates) {
   if (begins_with_weights || computes_reference || recipe_.adapter.is_used())
     base = load_initial_weights(ranks_, recipe_, *model_);
   if (recipe_.adapter.is_used() && (!resumes || computes_reference))
-    load_initial_adapters(ranks_, recipe_, base, *model_);
+    load_initial_adapters(ranks_, recipe_, *model_);
   if (computes_reference) compute_reference(of_recipe_and_data);
   const bool has_validation = reference_ && reference_->validation;
   ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });

@@ -37,18 +37,18 @@ std::vector<std::byte> bytes_of_tensor(const Tensor& tensor) {
 }
 
 // Losses, norms, weights and state after three steps, by rank, and what the step takes.
-struct Trained {
+struct TrainedWithOffload {
   std::vector<double> figures = {};
   std::vector<std::vector<std::byte>> tensors = {};
   StepCost cost = {};
-  bool operator==(const Trained& other) const { return figures == other.figures && tensors == other.tensors; }
+  bool operator==(const TrainedWithOffload& other) const { return figures == other.figures && tensors == other.tensors; }
 };
 
 // In the current context.
-Trained train_here(const Recipe& recipe) {
+TrainedWithOffload train_here(const Recipe& recipe) {
   const auto model = LanguageModel::create(recipe.model, 3);
   TrainingStep step(*model, recipe);
-  Trained trained{.cost = step.cost()};
+  TrainedWithOffload trained{.cost = step.cost()};
   const auto rows = static_cast<size_t>(step.own_rows().count * recipe.micro_batches());
   std::vector<int32_t> tokens;
   for (size_t i = 0; i < rows * static_cast<size_t>(recipe.data.sequence_length); ++i)
@@ -67,8 +67,8 @@ Trained train_here(const Recipe& recipe) {
   return trained;
 }
 
-std::vector<Trained> train(const Recipe& recipe, const std::string& device = kEmulator) {
-  std::vector<Trained> ranks(static_cast<size_t>(recipe.mesh.ranks()));
+std::vector<TrainedWithOffload> train(const Recipe& recipe, const std::string& device = kEmulator) {
+  std::vector<TrainedWithOffload> ranks(static_cast<size_t>(recipe.mesh.ranks()));
   on_ranks(
       recipe.mesh, [&] { ranks[static_cast<size_t>(Context::current()->rank())] = train_here(recipe); }, device);
   return ranks;
@@ -84,7 +84,7 @@ TEST(HostOffloadTraining, StateOnTheHostGivesTheSameBits) {
                                              {"optimizer.name=muon", "model.layers=1"},
                                              {"mesh.fsdp=2", "model.layers=1"}}) {
     SCOPED_TRACE(testing::PrintToString(overrides));
-    const std::vector<Trained> here = train(offload_recipe(overrides)),
+    const std::vector<TrainedWithOffload> here = train(offload_recipe(overrides)),
                                there = train(offload_recipe(with(overrides, {"offload.optimizer=true"})));
     EXPECT_TRUE(here == there);
     for (size_t rank = 0; rank < here.size(); ++rank) {
@@ -102,8 +102,8 @@ TEST(HostOffloadTraining, ActivationsOnTheHostGiveTheSameBits) {
   for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
            {"model.layers=3"}, {"model.layers=4", "train.recompute=block", "train.micro_batch_size=2"}}) {
     SCOPED_TRACE(testing::PrintToString(overrides));
-    const Trained here = train(offload_recipe(overrides)).front();
-    const Trained there =
+    const TrainedWithOffload here = train(offload_recipe(overrides)).front();
+    const TrainedWithOffload there =
         train(offload_recipe(with(overrides, {"offload.activations=true", "offload.optimizer=true"}))).front();
     EXPECT_TRUE(here == there);
     EXPECT_GT(there.cost.host_activation_bytes, 0);
@@ -113,8 +113,8 @@ TEST(HostOffloadTraining, ActivationsOnTheHostGiveTheSameBits) {
 
 // The memory of a processor is the host's.
 TEST(HostOffloadTraining, NothingIsMovedOnAProcessor) {
-  const Trained here = train(offload_recipe({"model.layers=1"}), "cpu").front();
-  const Trained there =
+  const TrainedWithOffload here = train(offload_recipe({"model.layers=1"}), "cpu").front();
+  const TrainedWithOffload there =
       train(offload_recipe({"model.layers=1", "offload.activations=true", "offload.optimizer=true"}), "cpu").front();
   EXPECT_TRUE(here == there);
   EXPECT_EQ(there.cost.host_bytes(), 0);

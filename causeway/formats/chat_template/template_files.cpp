@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kTemplateName = "chat_template.jinja";
 constexpr std::string_view kMoreTemplatesName = "additional_chat_templates";
 constexpr std::string_view kProcessorTemplateName = "chat_template.json";
 constexpr uint64_t kMostTemplateFileBytes = uint64_t{4} << 20;
@@ -32,7 +31,7 @@ bool is_there(const fs::path& path) {
 // chat_template.jinja and what stands beside it.
 std::vector<ChatTemplateFile> jinja_files(const fs::path& directory) {
   std::vector<ChatTemplateFile> files;
-  const fs::path main = directory / kTemplateName;
+  const fs::path main = directory / kChatTemplateFileName;
   if (is_there(main))
     files.push_back({std::string(kDefaultChatTemplate), read_text_file(main, kMostTemplateFileBytes), main.string()});
   std::vector<fs::path> more;

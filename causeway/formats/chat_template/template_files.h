@@ -13,6 +13,9 @@ namespace causeway::formats {
 constexpr std::string_view kDefaultChatTemplate = "default";
 constexpr std::string_view kToolChatTemplate = "tool_use";
 
+// The file of the first one, beside a tokenizer's.
+constexpr std::string_view kChatTemplateFileName = "chat_template.jinja";
+
 struct ChatTemplateFile {
   std::string name;   // "default", "tool_use", "rag"
   std::string text;   // Jinja

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/base/file.h"
 #include "causeway/device/offline/offline_device.h"
+#include "causeway/formats/chat_template/template_files.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/program/context.h"
@@ -56,20 +58,6 @@ void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor&
   if (!tensor.lies_in_halves()) return writer.add_part(spec_of(name, tensor), own_box(tensor), copied);
   writer.add_part(spec_of(name, tensor), own_box(tensor),
                   [copied](uint64_t offset, std::span<std::byte> bytes) { join_halves(copied, offset, bytes); });
-}
-
-// What is frozen, or was trained in bf16, may be stored in a narrower type than it is to have.
-void read_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor) {
-  const DType stored = checkpoint.tensor(name).dtype, held = tensor.dtype();
-  std::vector<std::byte> bytes(byte_size(tensor) / size_bytes(held) * size_bytes(stored));
-  checkpoint.read_box(name, own_box(tensor), bytes);
-  if (stored != held) {
-    std::vector<std::byte> converted(byte_size(tensor));
-    for (size_t i = 0; i < converted.size() / size_bytes(held); ++i)
-      write_element(held, converted.data(), i, read_element(stored, bytes.data(), i));
-    bytes = std::move(converted);
-  }
-  tensor.write_bytes(bytes);
 }
 
 // Of adapters' base nothing is written.
@@ -232,6 +220,20 @@ nlohmann::json shape_of(const LanguageModel& model) { return to_hugging_face(mod
 
 }  // namespace
 
+// What is frozen, or was trained in bf16, may be stored in a narrower type than it is to have.
+void read_checkpoint_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor) {
+  const DType stored = checkpoint.tensor(name).dtype, held = tensor.dtype();
+  std::vector<std::byte> bytes(byte_size(tensor) / size_bytes(held) * size_bytes(stored));
+  checkpoint.read_box(name, own_box(tensor), bytes);
+  if (stored != held) {
+    std::vector<std::byte> converted(byte_size(tensor));
+    for (size_t i = 0; i < converted.size() / size_bytes(held); ++i)
+      write_element(held, converted.data(), i, read_element(stored, bytes.data(), i));
+    bytes = std::move(converted);
+  }
+  tensor.write_bytes(bytes);
+}
+
 std::vector<Tensor> tensors_to_write(const RunParts& run) {
   std::vector<Tensor> tensors;
   const auto add = [&](const Tensor& tensor) {
@@ -270,6 +272,9 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
   if (position.rollouts != nullptr) writer.attach(kRolloutFile, print_rollout_state(*position.rollouts));
   if (run.tokenizer != nullptr)
     for (auto& [name, content] : run.tokenizer->files()) writer.attach(name, std::move(content));
+  // What a conversation with the model is to be rendered by, which need not be the tokenizer's own.
+  if (const std::optional<TargetsRecord>& targets = run.dataset.targets(); targets && !targets->templates.empty())
+    writer.attach(std::string(formats::kChatTemplateFileName), targets->templates.front().text);
   for (const Parameter& parameter : run.model.parameters())
     if (!parameter.is_copy && is_saved(run.model, parameter))
       add_tensor(writer, parameter.name, parameter.tensor, snapshot);
@@ -327,9 +332,9 @@ RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run)
     position.rollouts =
         std::make_shared<RolloutState>(parse_rollout_state(read_text_file(rollouts), rollouts.string()));
   for (const Parameter& parameter : run.model.parameters())
-    if (is_saved(run.model, parameter)) read_tensor(checkpoint, parameter.name, parameter.tensor);
+    if (is_saved(run.model, parameter)) read_checkpoint_tensor(checkpoint, parameter.name, parameter.tensor);
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
-    read_tensor(checkpoint, tensor.name, tensor.tensor);
+    read_checkpoint_tensor(checkpoint, tensor.name, tensor.tensor);
   return position;
 }
 
@@ -349,7 +354,7 @@ Recipe checkpoint_recipe(const CheckpointReader& checkpoint) {
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model) {
   checkpoint.require_model(shape_of(model));
   for (const Parameter& parameter : model.parameters())
-    if (is_saved(model, parameter)) read_tensor(checkpoint, parameter.name, parameter.tensor);
+    if (is_saved(model, parameter)) read_checkpoint_tensor(checkpoint, parameter.name, parameter.tensor);
 }
 
 std::string checkpoint_base(const CheckpointReader& checkpoint) {
@@ -369,6 +374,13 @@ std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& che
   if (recipe.adapter.is_used()) load_base_weights(recipe, checkpoint_base(checkpoint), *model);
   restore_weights(checkpoint, *model);
   return model;
+}
+
+std::optional<std::string> checkpoint_chat_template(const CheckpointReader& checkpoint) {
+  const std::string name(formats::kChatTemplateFileName);
+  const std::vector<AttachedFile>& attached = checkpoint.manifest().attached;
+  if (std::ranges::find(attached, name, &AttachedFile::name) == attached.end()) return std::nullopt;
+  return read_text_file(checkpoint.directory() / name);
 }
 
 std::unique_ptr<Tokenizer> checkpoint_tokenizer(const CheckpointReader& checkpoint) {

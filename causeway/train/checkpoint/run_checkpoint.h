@@ -45,7 +45,7 @@ struct RunParts {
   TrainingStep& step;
   // Of validation pairs, where the run's loss compares with a reference; null otherwise.
   const ReferenceLogProbabilities* validation_reference = nullptr;
-  std::string base = {};  // of a run that trains adapters, the identity of their base (base_identity())
+  std::string base = {};  // of a run that trains adapters, the identity of their base (StoredModel::identity())
   // Of a run whose loss compares with a reference, the identity of the weights that it began with
   // (identity_of_weights()).
   std::string reference_weights = {};
@@ -93,8 +93,15 @@ std::string checkpoint_base(const CheckpointReader& checkpoint);
 // loss has no reference.
 std::string checkpoint_reference(const CheckpointReader& checkpoint);
 
+// Overwrites what this rank holds of a tensor by that of the checkpoint, converted to the type that it has.
+void read_checkpoint_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor);
+
 // Restores the weights alone, for generation and evaluation.
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model);
+
+// The chat template that the conversations which the run was trained on were rendered with; nothing where there were
+// none.
+std::optional<std::string> checkpoint_chat_template(const CheckpointReader& checkpoint);
 
 // The tokenizer that the model was trained with, from the checkpoint itself. Throws Error(kNotFound) when the dataset
 // carried none.

@@ -7,12 +7,14 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/formats/chat_template/template_files.h"
 #include "causeway/model/hugging_face.h"
-#include "causeway/tensor/ops.h"
-#include "causeway/tensor/step.h"
+#include "causeway/train/adapted_model.h"
+#include "causeway/train/checkpoint/checkpoint_path.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/hugging_face/export_adapter.h"
 #include "causeway/train/hugging_face/model_directory.h"
+#include "causeway/train/stored_model.h"
 
 namespace causeway::train {
 namespace {
@@ -20,10 +22,11 @@ namespace {
 // Of the logits of base and adapters, which are multiplied one after the other, to those of their sum in f32.
 constexpr double kMostByMerging = 1e-4;
 
-// The tokenizer of the checkpoint, for the probe; nothing where it has none.
-std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint) {
+// The tokenizer of a checkpoint or a Hugging Face directory, for the probe; nothing where it has none.
+std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& directory) {
   try {
-    return checkpoint_tokenizer(checkpoint);
+    return is_checkpoint(directory) ? checkpoint_tokenizer(CheckpointReader(directory))
+                                    : load_tokenizer(directory.string());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
     return nullptr;
@@ -45,6 +48,20 @@ bool is_tokenizer_in(const std::string& directory, const Tokenizer& tokenizer) {
   }
 }
 
+// The directory that the model came from in the end: a run may have begun with another one's checkpoint. Empty where
+// there is none, or it is not known any more.
+std::string hugging_face_origin(const Recipe& recipe) {
+  constexpr int kMostRuns = 100;
+  std::string directory = recipe.model_from;
+  try {
+    for (int runs = 0; runs < kMostRuns && is_checkpoint(directory); ++runs)
+      directory = checkpoint_recipe(CheckpointReader(directory)).model_from;
+  } catch (const Error&) {
+    return {};
+  }
+  return is_checkpoint(directory) ? std::string() : directory;
+}
+
 FoundCompanions find_companions(const ExportOptions& options, const Recipe& recipe, const Tokenizer* tokenizer) {
   if (!options.tokenizer_directory.empty()) {
     ModelCompanions companions = companions_in(options.tokenizer_directory);
@@ -59,10 +76,11 @@ FoundCompanions find_companions(const ExportOptions& options, const Recipe& reci
   // What the model came with says more than a tokenizer does: which tokens begin, end and fill texts, templates of
   // chats.
   std::error_code code;
-  if (!recipe.model_from.empty() && std::filesystem::is_directory(recipe.model_from, code) &&
-      (tokenizer == nullptr || is_tokenizer_in(recipe.model_from, *tokenizer))) {
-    ModelCompanions companions = companions_in(recipe.model_from);
-    if (!companions.tokenizer_files.empty()) return {std::move(companions), recipe.model_from};
+  const std::string origin = hugging_face_origin(recipe);
+  if (!origin.empty() && std::filesystem::is_directory(origin, code) &&
+      (tokenizer == nullptr || is_tokenizer_in(origin, *tokenizer))) {
+    ModelCompanions companions = companions_in(origin);
+    if (!companions.tokenizer_files.empty()) return {std::move(companions), origin};
   }
   if (tokenizer != nullptr) return {companions_of(*tokenizer, recipe.model), "the checkpoint's"};
   return {{}, "none: the data that the model was trained on carried none"};
@@ -70,20 +88,13 @@ FoundCompanions find_companions(const ExportOptions& options, const Recipe& reci
 
 // ExportResult::base_error.
 double base_error(const LanguageModel& adapted, const std::string& directory) {
-  const SafetensorsModel files(directory);
+  const std::unique_ptr<StoredModel> base = open_base(directory, "");
   double apart = 0, size = 0;
-  for (const StoredWeight& stored : find_weights(adapted, files)) {
-    const auto matrix =
-        std::ranges::find(adapted.matrices(), stored.name, [](const Matrix& one) { return one.name + ".weight"; });
-    if (matrix == adapted.matrices().end()) continue;
-    Step step([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
-      const Tensor held = cast(matrix->value(), DType::kF32);
-      return {matrix->input_first == matrix->is_input_first() ? held : transpose(held)};
-    });
-    const Tensor held = step({}).front();
-    std::vector<float> values(static_cast<size_t>(held.local_bytes()) / sizeof(float)), before(values.size());
-    held.read_bytes(std::as_writable_bytes(std::span(values)));
-    read_weight(files, stored, 0, before);
+  for (Matrix alone : adapted.matrices()) {
+    alone.a = alone.b = alone.magnitude = Tensor();
+    const std::vector<float> before = base->whole(adapted.config(), adapted.parameter(alone.name + ".weight"));
+    std::vector<float> values(before.size());
+    computed_merged_weight(alone, adapted.adapter()).read_bytes(std::as_writable_bytes(std::span(values)));
     for (size_t i = 0; i < values.size(); ++i) {
       const double by = static_cast<double>(values[i]) - static_cast<double>(before[i]);
       apart += by * by;
@@ -95,31 +106,40 @@ double base_error(const LanguageModel& adapted, const std::string& directory) {
 
 class Export {
  public:
-  explicit Export(const ExportOptions& options)
-      : options_(options),
-        checkpoint_(options.checkpoint),
-        recipe_(checkpoint_recipe(checkpoint_)),
-        directory_(options.output, options.overwrite),
-        model_(LanguageModel::create(recipe_.model, std::nullopt)) {}
+  explicit Export(const ExportOptions& options) : options_(options), directory_(options.output, options.overwrite) {
+    if (options.adapters.empty()) {
+      checkpoint_.emplace(options.checkpoint);
+      recipe_ = checkpoint_recipe(*checkpoint_);
+    } else {
+      adapted_ = load_adapted_model(options.checkpoint, options.adapters, options.combination, DType::kF32);
+      recipe_ = adapted_.recipe;
+    }
+    model_ = LanguageModel::create(recipe_.model, std::nullopt);
+  }
 
   ExportResult run() {
-    const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint_);
+    const std::unique_ptr<Tokenizer> tokenizer =
+        tokenizer_of(checkpoint_ ? options_.checkpoint : std::filesystem::path(recipe_.model_from));
     FoundCompanions found = find_companions(options_, recipe_, tokenizer.get());
+    if (options_.tokenizer_directory.empty() && checkpoint_)
+      if (const std::optional<std::string> chat_template = checkpoint_chat_template(*checkpoint_))
+        found.companions.tokenizer_files[std::string(formats::kChatTemplateFileName)] = *chat_template;
     ModelProbe probe(*model_, probe_tokens(recipe_.model, tokenizer.get()));
     std::vector<float> expected;
     if (recipe_.adapter.is_used()) {
-      const std::unique_ptr<LanguageModel> adapted = load_checkpoint_model(checkpoint_, DType::kF32);
-      expected = ModelProbe(*adapted, probe.tokens()).logits();
-      merge_adapters(*adapted, *model_);
-      if (recipe_.adapter.has_quantized_base()) result_.base_error = base_error(*adapted, recipe_.model_from);
+      if (checkpoint_) adapted_.model = load_checkpoint_model(*checkpoint_, DType::kF32);
+      expected = ModelProbe(*adapted_.model, probe.tokens()).logits();
+      merge_adapters(*adapted_.model, *model_);
+      if (recipe_.adapter.has_quantized_base()) result_.base_error = base_error(*adapted_.model, recipe_.model_from);
+      adapted_.model.reset();
     } else {
-      restore_weights(checkpoint_, *model_);
+      restore_weights(*checkpoint_, *model_);
       expected = probe.logits();
     }
     write_tensors();
     directory_.write(recipe_.model, options_.dtype, found.companions);
     result_.difference = check(probe, expected);
-    result_.step = checkpoint_.state().step;
+    if (checkpoint_) result_.step = checkpoint_->state().step;
     result_.family = recipe_.model.family;
     result_.base_weights = recipe_.adapter.base;
     result_.parameters = parameter_count(recipe_.model);
@@ -173,13 +193,19 @@ class Export {
     json["checkpoint"] = {{"step", result_.step},
                           {"largest_difference", result_.difference.largest},
                           {"relative_difference", result_.difference.relative}};
+    // For adapters of the checkpoint, which these weights are the base of as well.
+    if (checkpoint_ && options_.dtype == DType::kF32) {
+      json[kProbeIdentity] = identity_of_stored_model(directory_.directory());
+      json[kProbeIdentityOfCheckpoint] = identity_of_stored_model(options_.checkpoint);
+    }
     write_file_atomically(directory_.directory() / kProbeName, json.dump(2) + "\n");
   }
 
   const ExportOptions& options_;
-  CheckpointReader checkpoint_;
-  Recipe recipe_;
   ModelDirectory directory_;
+  std::optional<CheckpointReader> checkpoint_;  // nothing where adapters are named beside their base
+  AdaptedModel adapted_;
+  Recipe recipe_;
   std::unique_ptr<LanguageModel> model_;
   ExportResult result_;
 };
@@ -196,7 +222,8 @@ double most_relative_difference(DType dtype) {
 }
 
 ExportResult export_checkpoint(const ExportOptions& options) {
-  const bool has_adapters = checkpoint_recipe(CheckpointReader(options.checkpoint)).adapter.is_used();
+  const bool has_adapters =
+      !options.adapters.empty() || checkpoint_recipe(CheckpointReader(options.checkpoint)).adapter.is_used();
   if (options.merged && !has_adapters)
     throw Error(ErrorKind::kInvalidArgument, "the run has no adapters that could be merged",
                 options.checkpoint.string(), "Leave out --merged: its weights are written as they are.");

@@ -4,27 +4,37 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "causeway/graph/dtype.h"
 #include "causeway/model/adapter.h"
+#include "causeway/train/adapter_combination.h"
 #include "causeway/train/hugging_face/model_probe.h"
 
 namespace causeway::train {
 
 struct ExportOptions {
+  // Of a run; or with `adapters` their base, as load_adapted_model() takes it.
   std::filesystem::path checkpoint;
+  std::vector<WeightedAdapter> adapters = {};
+  AdapterCombination combination = AdapterCombination::kCat;
   std::filesystem::path output;
   bool overwrite = false;     // replace the model that is there
   DType dtype = DType::kF32;  // f32, bf16 or f16
   uint64_t max_file_bytes = uint64_t{5} << 30;
   // Whose tokenizer files are copied; empty: the checkpoint's own, or where it has none those of the directory that the
   // run began from (model.from).
+<<<<<<< HEAD
   std::string tokenizer_directory = {};
   bool merged = false;  // of a run that trained adapters: added to their base
+=======
+  std::string tokenizer_directory;
+  bool merged = false;  // of a run that trained adapters, or with `adapters`: added to their base
+>>>>>>> eb1a60270fafa16a3ddcbe0d2ab7fc0e04abb6f3
 };
 
 struct ExportResult {
-  int64_t step = 0;
+  int64_t step = 0;  // of the checkpoint; 0 where there is none
   std::string family;
   int64_t parameters = 0;
   uint64_t bytes = 0;     // of the tensors
@@ -48,9 +58,10 @@ double most_relative_difference(DType dtype);
 // bits must be equal, and otherwise they may be apart by what rounding the weights comes to. Computes on the current
 // context, whose device must hold the weights. Throws Error for a damaged checkpoint, for weights that the type cannot
 // hold, for a full disk, and as ModelDirectory does; what was there before is then as it was.
-// Of a run that trained adapters writes what export_adapter() does, or with `merged` the model that base and adapters
-// are together, in which sums are rounded in another order. A quantized base is what it is multiplied as: what that is
-// apart from the weights of model.from is said, and lost. `merged` of another run is an Error(kInvalidArgument).
+// Of a run that trained adapters, and with `adapters`, writes what export_adapter() does, or with `merged` the model
+// that base and adapters are together, in which sums are rounded in another order. A quantized base is what it is
+// multiplied as: what that is apart from the weights of model.from is said, and lost. `merged` of another run is an
+// Error(kInvalidArgument).
 ExportResult export_checkpoint(const ExportOptions& options);
 
 }  // namespace causeway::train

@@ -9,10 +9,10 @@
 #include "causeway/base/error.h"
 #include "causeway/base/hash.h"
 #include "causeway/formats/safetensors.h"
-#include "causeway/model/peft_adapter.h"
-#include "causeway/train/initial_weights.h"
 #include "causeway/train/preference/pair_pass.h"
 #include "causeway/train/step/preference_objective.h"
+#include "causeway/train/stored_adapter.h"
+#include "causeway/train/stored_model.h"
 
 namespace causeway::train {
 namespace {
@@ -96,10 +96,9 @@ std::string identity_of_recipe_and_data(const Recipe& recipe, const TrainingData
 std::string identity_of_weights(const Recipe& recipe) {
   std::error_code code;
   if (recipe.model_from.empty() || !std::filesystem::is_directory(recipe.model_from, code)) return "";
-  const std::filesystem::path adapter = std::filesystem::path(recipe.adapter_from) / kPeftWeightsName;
-  if (!recipe.adapter_from.empty() && !std::filesystem::is_regular_file(adapter, code)) return "";
-  std::string weights = base_identity(SafetensorsModel(recipe.model_from));
-  if (!recipe.adapter_from.empty()) weights += base_identity(SafetensorsModel(adapter));
+  if (!recipe.adapter_from.empty() && !holds_adapter(recipe.adapter_from)) return "";
+  std::string weights = identity_of_stored_model(recipe.model_from);
+  if (!recipe.adapter_from.empty()) weights += StoredAdapter::open(recipe.adapter_from)->identity();
   return hash_text(weights).hex();
 }
 

@@ -18,15 +18,16 @@
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/model/family.h"
 #include "causeway/model/hugging_face.h"
-#include "causeway/model/peft_adapter.h"
 #include "causeway/optimizer/kept_moment.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/train/checkpoint/checkpoint.h"
+#include "causeway/train/checkpoint/checkpoint_path.h"
 #include "causeway/train/recipe/mesh_checks.h"
 #include "causeway/train/recipe/optimizer_fields.h"
 #include "causeway/train/recipe/parameter_groups.h"
 #include "causeway/train/recipe/recipe_field.h"
+#include "causeway/train/stored_adapter.h"
 
 namespace causeway::train {
 namespace {
@@ -70,7 +71,7 @@ Field family_name(std::string& name) {
 }
 
 constexpr char kDataSources[] = "data.sources";
-constexpr char kTargets[] = "lora.targets", kBase[] = "lora.base";
+constexpr char kTargets[] = "lora.targets", kBase[] = "lora.base", kAdapterFrom[] = "lora.from";
 
 Field source_list(std::vector<DataSource>& sources) {
   return {kDataSources, "several datasets instead of data.path: [{path: DATASET, weight: NUMBER}, ...]",
@@ -105,9 +106,9 @@ std::vector<Field> adapter_fields(Recipe& r) {
       choice("lora.kind", r.adapter.kind, "lora, rslora or dora"),
       choice(kBase, r.adapter.base,
              "how the matrices of the layers lie, which stay as they are: unquantized, f8 or nf4 (QLoRA)"),
-      field("lora.from", r.adapter_from,
-            "a directory of PEFT's: its adapter_config.json says what the adapters are, its weights are the first "
-            "ones")};
+      field(kAdapterFrom, r.adapter_from,
+            "a directory of PEFT's, or a run or checkpoint that trained adapters: it says what the adapters are, its "
+            "weights are the first ones")};
 }
 
 // As long as there are keys: each has its line.
@@ -121,8 +122,8 @@ std::vector<Field> fields(Recipe& r) {
       bytes_field("device_memory_limit", r.device_memory_limit,
                   "bytes that the run takes of a device's memory at most, as in 16GiB; 0: as many as there are"),
       field("model.from", r.model_from,
-            "a Hugging Face directory: its config.json says what the model is, its weights are the first ones; empty: "
-            "random weights"),
+            "a Hugging Face directory, a checkpoint, or a run, whose newest checkpoint is meant: it says what the "
+            "model is, its weights are the first ones; empty: random weights"),
       family_name(r.model.family),
       field("model.vocabulary_size", r.model.vocabulary_size,
             "tokens the model knows; left out: those of the dataset's tokenizer, where it says them"),
@@ -482,23 +483,27 @@ constexpr const char* kCommandLine = "command line";
 constexpr char kModelFrom[] = "model.from";
 constexpr char kSteps[] = "train.steps", kEpochs[] = "train.epochs";
 
+// A checkpoint takes the place of the run whose newest one it is: what a run begins with is said once and for all.
+std::string directory_of_origin(const std::string& path, const char* key) {
+  try {
+    const std::optional<std::filesystem::path> checkpoint = find_checkpoint(path);
+    return checkpoint ? checkpoint->string() : path;
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", error.where(), error.message()), key, error.hint());
+  }
+}
+
 ModelConfig config_of_directory(const std::string& directory) {
   std::error_code code;
   if (!std::filesystem::is_directory(directory, code))
     throw Error(
         ErrorKind::kNotFound, fmt::format("there is no directory {}", directory), kModelFrom,
-        "Give the directory of a downloaded model, with config.json and safetensors files. A run that has begun "
-        "needs it no more: causeway train RUN/recipe.yaml model.from= --resume auto.");
-  const std::filesystem::path path = directory;
-  const bool is_checkpoint = std::filesystem::exists(path / kManifestName, code) &&
-                             !std::filesystem::exists(path / "model.safetensors", code) &&
-                             !std::filesystem::exists(path / "model.safetensors.index.json", code);
-  if (is_checkpoint || !list_checkpoints(path).empty())
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("{} is a run of this program or a checkpoint of one, no Hugging Face directory", directory),
-                kModelFrom,
-                fmt::format("Write its model as one, and name that: causeway export {} --output MODEL.", directory));
+        "Give the directory of a downloaded model, with config.json and safetensors files, or a run or checkpoint of "
+        "this program. A run that has begun needs it no more: causeway train RUN/recipe.yaml model.from= --resume "
+        "auto.");
   try {
+    // Which checks its config.json, too: a checkpoint has that of an export.
+    if (is_checkpoint(directory)) const CheckpointReader intact(directory);
     return read_hugging_face_config(directory);
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("{}: {}", error.where(), error.message()), kModelFrom, error.hint());
@@ -508,6 +513,7 @@ ModelConfig config_of_directory(const std::string& directory) {
 // The model is that of the directory. What the recipe says of it besides must be the same; 0 is no statement where it
 // stands for what follows from the rest.
 void take_model_of_directory(Recipe& r, const std::vector<Setting>& settings) {
+  r.model_from = directory_of_origin(r.model_from, kModelFrom);
   Recipe of_directory;
   of_directory.model = config_of_directory(r.model_from);
   const ModelConfig found = of_directory.model;
@@ -544,10 +550,11 @@ bool is_set(const std::vector<Setting>& settings, std::string_view key) {
 // The adapters are those of the directory, but for their dropout and how their base lies: what the recipe says of them
 // besides must be the same.
 void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) {
+  r.adapter_from = directory_of_origin(r.adapter_from, kAdapterFrom);
   Recipe of_directory;
-  of_directory.adapter = read_peft_config(r.adapter_from).adapter;
+  of_directory.adapter = StoredAdapter::open(r.adapter_from)->config();
   const std::vector<RecipeValue> stated = recipe_values(r), stored = recipe_values(of_directory);
-  constexpr char kDropout[] = "lora.dropout", kFrom[] = "lora.from";
+  constexpr char kDropout[] = "lora.dropout";
   const BaseWeights base = r.adapter.base;
   const auto sorted_targets = [](const Recipe& of) {
     std::vector<std::string> patterns = target_patterns(of.adapter.targets);
@@ -556,7 +563,8 @@ void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) 
   };
   const bool same_targets = sorted_targets(r) == sorted_targets(of_directory);
   for (const Setting& setting : settings) {
-    if (!setting.key.starts_with("lora.") || setting.key == kDropout || setting.key == kBase || setting.key == kFrom)
+    if (!setting.key.starts_with("lora.") || setting.key == kDropout || setting.key == kBase ||
+        setting.key == kAdapterFrom)
       continue;
     if (setting.key == kTargets && same_targets) continue;
     for (size_t i = 0; i < stated.size(); ++i)
@@ -570,9 +578,12 @@ void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) 
   if (is_set(settings, kDropout)) r.adapter.dropout = dropout;
 }
 
-// What follows from the data: the vocabulary, where a dataset tells it, and the number of steps, once it is opened.
+// What follows from the data: the vocabulary and whether targets have weights, where a dataset tells it, and the number
+// of steps, once it is opened.
 void leave_to_data(Recipe& r, const std::vector<Setting>& settings) {
   if (r.train.epochs > 0 && !is_set(settings, kSteps)) r.train.steps = 0;
+  r.data.weighs_targets = std::ranges::any_of(
+      r.data.sources(), [](const DataSource& source) { return data::records_target_weights(source.path); });
   if (!r.model_from.empty() || is_set(settings, "model.vocabulary_size")) return;
   for (const DataSource& source : r.data.sources()) {
     if (const std::optional<TokenizerIdentity> tokenizer = data::recorded_tokenizer(source.path)) {

@@ -30,9 +30,9 @@ namespace causeway::train {
 struct Recipe {
   std::string name = "run";
   ModelConfig model;
-  // model.from: a directory of Hugging Face's, whose config.json says what the model is and whose weights a new run
-  // begins with. Empty: what the recipe says, and random weights. A run that goes on from a checkpoint reads no weights
-  // from it.
+  // model.from: a directory of Hugging Face's, or a checkpoint (in place of a run its newest one), whose config.json
+  // says what the model is and whose weights a new run begins with. Empty: what the recipe says, and random weights. A
+  // run that goes on from a checkpoint of its own reads no weights from it.
   std::string model_from;
 
   struct Data {
@@ -47,6 +47,8 @@ struct Recipe {
     int64_t sequence_length = 256;                      // tokens of one training sequence
     Packing packing = Packing::kWindows;
     bool document_mask = false;  // attention does not cross document boundaries
+    // Whether targets weigh something else than 1 in the loss: no key, but what the data says, where it is there.
+    bool weighs_targets = false;
 
     // What is trained on: the mixture, or path alone; nothing where neither is given.
     std::vector<DataSource> sources() const;
@@ -54,8 +56,8 @@ struct Recipe {
     bool masks_documents() const { return document_mask || packs_documents(); }
   } data;
 
-  // lora.*: adapters of the model of model.from, which stays as it is. lora.from: a directory that PEFT can read, whose
-  // adapters a new run begins with.
+  // lora.*: adapters of the model of model.from, which stays as it is. lora.from: a directory that PEFT can read, or a
+  // checkpoint (in place of a run its newest one), whose adapters a new run begins with.
   AdapterConfig adapter;
   std::string adapter_from;
 

@@ -10,7 +10,7 @@
 
 namespace causeway::train {
 
-// [rows, length] of i32 or f32 in the current context, cut as batches are (batch_sharding()); undefined contents. The
+// [rows, length] of i32, or of f32 a weight or another number for each token, in the current context, cut as batches are (batch_sharding()); undefined contents. The
 // sizes must divide.
 Tensor make_batch_tensor(int64_t rows, int64_t length, DType dtype = DType::kI32);
 

@@ -13,7 +13,8 @@ namespace causeway::train {
 struct MicroBatch {
   ForwardInputs inputs;
   Tensor targets;        // i32 [rows, sequence_length]
-  Tensor token_weights;  // f32, of the same shape: target_weight where there is a target, 0 elsewhere
+  // f32, of the same shape: target_weight where there is a target, times what that weighs, and 0 elsewhere.
+  Tensor token_weights;
   Tensor target_weight;  // f32 []
   // What else the objective reads, in the order of Objective::numbers(): f32 [rows] or [rows, sequence_length].
   std::vector<Tensor> numbers = {};

@@ -356,7 +356,8 @@ TrainingStep::Arguments TrainingStep::make_arguments() const {
   return {
       make_batch_tensor(rows, length), make_batch_tensor(rows, length),
       recipe_.data.masks_documents() ? make_batch_tensor(rows, length) : Tensor::uninitialized({rows, 1}, DType::kI32),
-      Tensor::uninitialized({2}, DType::kI64)};
+      Tensor::uninitialized({2}, DType::kI64),
+      recipe_.data.weighs_targets ? make_batch_tensor(rows, length, DType::kF32) : Tensor()};
 }
 
 // Of a stage: the arguments of micro-batches, one after another, stand before the others.
@@ -366,10 +367,13 @@ std::vector<Tensor> TrainingStep::argument_list() const {
   if (!is_stage()) {
     list = {first.tokens, first.targets, first.documents, target_weight_, first.key, hyper_};
     list.insert(list.end(), numbers_.begin(), numbers_.end());
+    if (first.weights.defined()) list.push_back(first.weights);
     return list;
   }
-  for (const Arguments& one : arguments_)
+  for (const Arguments& one : arguments_) {
     for (const Tensor& tensor : {one.tokens, one.targets, one.documents, one.key}) list.push_back(tensor);
+    if (one.weights.defined()) list.push_back(one.weights);
+  }
   list.push_back(target_weight_);
   list.push_back(hyper_);
   return list;
@@ -377,15 +381,24 @@ std::vector<Tensor> TrainingStep::argument_list() const {
 
 // As argument_list() has them.
 TrainingStep::MainArguments TrainingStep::named(const std::vector<Tensor>& list) const {
+  const bool has_weights = recipe_.data.weighs_targets;
   if (!is_stage())
-    return {.batches = {{.tokens = list[0], .targets = list[1], .documents = list[2], .key = list[4]}},
+    return {.batches = {{.tokens = list[0],
+                         .targets = list[1],
+                         .documents = list[2],
+                         .key = list[4],
+                         .weights = has_weights ? list.back() : Tensor()}},
             .target_weight = list[3],
             .hyper = list[5],
-            .numbers = {list.begin() + 6, list.end()}};
+            .numbers = {list.begin() + 6, list.end() - (has_weights ? 1 : 0)}};
   MainArguments arguments{.batches = {}, .target_weight = list[list.size() - 2], .hyper = list.back(), .numbers = {}};
-  for (size_t at = 0; at + 2 < list.size(); at += 4)
-    arguments.batches.push_back(
-        {.tokens = list[at], .targets = list[at + 1], .documents = list[at + 2], .key = list[at + 3]});
+  const size_t of_batch = has_weights ? 5 : 4;
+  for (size_t at = 0; at + 2 < list.size(); at += of_batch)
+    arguments.batches.push_back({.tokens = list[at],
+                                 .targets = list[at + 1],
+                                 .documents = list[at + 2],
+                                 .key = list[at + 3],
+                                 .weights = has_weights ? list[at + 4] : Tensor()});
   return arguments;
 }
 
@@ -569,7 +582,9 @@ MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const MainArgum
   if (model_.config().dropout > 0 || model_.adapter().dropout > 0) batch.inputs.dropout_key = arguments.key;
   batch.targets = arguments.targets;
   batch.target_weight = main.target_weight;
-  batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(main.target_weight, batch.targets.shape()), 0.0);
+  const Tensor share = broadcast_to(main.target_weight, batch.targets.shape());
+  batch.token_weights = where(ge(batch.targets, 0.0), share, 0.0);
+  if (arguments.weights.defined()) batch.token_weights = batch.token_weights * arguments.weights;
   batch.numbers = main.numbers;
   return batch;
 }
@@ -788,7 +803,13 @@ void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, 
         batch.numbers[i].subspan(static_cast<size_t>(micro_batch) * of_micro_batch, of_micro_batch);
     of_rows ? numbers_[i].write_bytes(bytes_of(own)) : write_own_rows(numbers_[i], own, order_);
   }
-  const int64_t weighed = objective_->weighed_targets(batch);
+  if (arguments.weights.defined()) {
+    CAUSEWAY_CHECK(batch.target_weights.size() == batch.targets.size(), "{} targets have {} weights",
+                   batch.targets.size(), batch.target_weights.size());
+    write_own_rows(arguments.weights, batch.target_weights.subspan(first, count), order_);
+  }
+  const double weighed = arguments.weights.defined() ? batch.target_weight
+                                                     : static_cast<double>(objective_->weighed_targets(batch));
   const float weight = weighed > 0 ? 1.0f / static_cast<float>(weighed) : 0.0f;
   target_weight_.write_bytes(bytes_of(std::span<const float>(&weight, 1)));
   const int64_t key[] = {recipe_.train.seed, step * recipe_.micro_batches() + micro_batch};

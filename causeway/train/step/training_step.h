@@ -37,7 +37,7 @@ namespace causeway::train {
 class Ranks;
 
 struct StepFigures {
-  double loss = 0;       // nats per target; of preference pairs, per pair
+  double loss = 0;       // nats per target, or their weighted mean; of preference pairs, per pair
   double grad_norm = 0;  // before clipping
   bool finite = true;
   // By the device's clock, from the end of the step that was finished before to the end of this one; 0 where steps do
@@ -62,6 +62,10 @@ struct TrainingBatch {
   int64_t chosen_targets = 0;  // of preference pairs: targets of the chosen sides, likewise
   // As Objective::numbers() lists them, of the same rows.
   std::vector<std::span<const float>> numbers = {};
+  // Where the data says what each target weighs in the loss (Recipe::Data::weighs_targets): that, laid out as the
+  // targets, and the sum of the whole batch, over all ranks.
+  std::span<const float> target_weights = {};
+  double target_weight = 0;
 };
 
 // What a step costs, known before it runs: bytes of one rank, FLOPs of all.
@@ -183,6 +187,7 @@ class TrainingStep {
   // What a micro-batch is given.
   struct Arguments {
     Tensor tokens, targets, documents, key;
+    Tensor weights = {};  // of the targets; undefined where all weigh 1
   };
   Arguments make_arguments() const;
   // What the main step is given; traced and run as a list.
