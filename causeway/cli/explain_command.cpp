@@ -50,15 +50,6 @@ std::vector<double> step_seconds(TrainingStep& step, const Recipe& recipe) {
   for (int32_t& token : tokens)
     token = static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size));
   const std::vector<int32_t> documents(recipe.data.masks_documents() ? tokens.size() : 0);
-<<<<<<< HEAD
-  const std::vector<float> zeros(tokens.size());
-  std::vector<std::span<const float>> numbers;
-  for (const NumbersOf of : step.objective().numbers())
-    numbers.push_back(std::span(zeros).first(of == NumbersOf::kRows ? static_cast<size_t>(recipe.train.batch_size)
-                                                                    : zeros.size()));
-  const auto targets = static_cast<int64_t>(tokens.size());
-  const TrainingBatch batch{tokens, tokens, documents, targets, targets / 2, std::move(numbers)};
-=======
   std::vector<std::vector<float>> numbers;
   for (const NumbersOf of : step.objective().numbers())
     numbers.emplace_back(of == NumbersOf::kRows ? static_cast<size_t>(recipe.train.batch_size) : tokens.size());
@@ -72,7 +63,6 @@ std::vector<double> step_seconds(TrainingStep& step, const Recipe& recipe) {
                             .numbers = {numbers.begin(), numbers.end()},
                             .target_weights = weights,
                             .target_weight = static_cast<double>(targets)};
->>>>>>> eb1a60270fafa16a3ddcbe0d2ab7fc0e04abb6f3
   int64_t number = 0;
   return median_kernel_seconds([&] { return step.run_timed(batch, number++, 1e-4); });
 }

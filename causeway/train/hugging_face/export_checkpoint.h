@@ -24,13 +24,8 @@ struct ExportOptions {
   uint64_t max_file_bytes = uint64_t{5} << 30;
   // Whose tokenizer files are copied; empty: the checkpoint's own, or where it has none those of the directory that the
   // run began from (model.from).
-<<<<<<< HEAD
   std::string tokenizer_directory = {};
-  bool merged = false;  // of a run that trained adapters: added to their base
-=======
-  std::string tokenizer_directory;
   bool merged = false;  // of a run that trained adapters, or with `adapters`: added to their base
->>>>>>> eb1a60270fafa16a3ddcbe0d2ab7fc0e04abb6f3
 };
 
 struct ExportResult {
