@@ -41,7 +41,9 @@ struct TrainedWithOffload {
   std::vector<double> figures = {};
   std::vector<std::vector<std::byte>> tensors = {};
   StepCost cost = {};
-  bool operator==(const TrainedWithOffload& other) const { return figures == other.figures && tensors == other.tensors; }
+  bool operator==(const TrainedWithOffload& other) const {
+    return figures == other.figures && tensors == other.tensors;
+  }
 };
 
 // In the current context.
@@ -85,7 +87,7 @@ TEST(HostOffloadTraining, StateOnTheHostGivesTheSameBits) {
                                              {"mesh.fsdp=2", "model.layers=1"}}) {
     SCOPED_TRACE(testing::PrintToString(overrides));
     const std::vector<TrainedWithOffload> here = train(offload_recipe(overrides)),
-                               there = train(offload_recipe(with(overrides, {"offload.optimizer=true"})));
+                                          there = train(offload_recipe(with(overrides, {"offload.optimizer=true"})));
     EXPECT_TRUE(here == there);
     for (size_t rank = 0; rank < here.size(); ++rank) {
       const StepCost &stays = here[rank].cost, &goes = there[rank].cost;
