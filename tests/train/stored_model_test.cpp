@@ -165,13 +165,14 @@ TEST_F(StoredModels, AdaptersOfGpt2AreMerged) {
 TEST_F(StoredModels, ABaseIsQuantizedFromARunAsFromItsExport) {
   const TrainResult base = run(recipe("base", {"model.from=" + kStoredModelFixture}));
   const std::string copy = exported(base.checkpoint, "copy");
-  for (const char* form : {"nf4", "f8"}) {
-    const auto loss = [&](const std::string& from, const char* kind) {
-      return run(recipe(std::string(kind) + form,
-                        {"model.from=" + from, "lora.rank=2", "mesh.fsdp=2", std::string("lora.base=") + form}))
-          .last_loss;
-    };
-    EXPECT_EQ(loss(path("base"), "run_"), loss(copy, "export_")) << form;
+  // nf4's blocks of the fixture's rows of 96 are not dealt out.
+  for (const auto& [form, mesh] : {std::pair{"lora.base=nf4", "mesh.fsdp=1"}, {"lora.base=f8", "mesh.fsdp=2"}}) {
+    std::vector<double> losses;
+    for (const std::string& from : {path("base"), copy})
+      losses.push_back(run(recipe(fmt::format("next_{}_{}", form, losses.size()),
+                                  {"model.from=" + from, "lora.rank=2", form, mesh}))
+                           .last_loss);
+    EXPECT_EQ(losses[0], losses[1]) << form;
   }
 }
 
