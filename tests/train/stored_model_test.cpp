@@ -169,9 +169,9 @@ TEST_F(StoredModels, ABaseIsQuantizedFromARunAsFromItsExport) {
   for (const auto& [form, mesh] : {std::pair{"lora.base=nf4", "mesh.fsdp=1"}, {"lora.base=f8", "mesh.fsdp=2"}}) {
     std::vector<double> losses;
     for (const std::string& from : {path("base"), copy})
-      losses.push_back(run(recipe(fmt::format("next_{}_{}", form, losses.size()),
-                                  {"model.from=" + from, "lora.rank=2", form, mesh}))
-                           .last_loss);
+      losses.push_back(
+          run(recipe(fmt::format("next_{}_{}", form, losses.size()), {"model.from=" + from, "lora.rank=2", form, mesh}))
+              .last_loss);
     EXPECT_EQ(losses[0], losses[1]) << form;
   }
 }
