@@ -62,7 +62,7 @@ void JsonListCutter::cut(std::string& buffer, const std::function<bool()>& more,
     take(std::string_view(buffer).substr(begin, end - begin));
     begin = end;
   };
-  while (begin < bytes) {
+  while (samples.empty() || begin < bytes) {
     size_t at = buffer.find_first_not_of(kJsonSpace, begin);
     if (at == std::string::npos) {
       take_to(buffer.size());

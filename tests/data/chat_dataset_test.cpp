@@ -287,7 +287,7 @@ ChatSample sample_of(const std::string& chat_template, const std::string& record
 std::string trained_text(const ChatSample& sample) {
   std::string text;
   for (size_t i = 0; i < sample.ids.size(); ++i)
-    if (sample.targets[i] != 0) text += static_cast<char>(sample.ids[i]);
+    if (sample.weights[i] != 0) text += static_cast<char>(sample.ids[i]);
   return text;
 }
 

@@ -17,22 +17,22 @@ std::vector<std::string> roles_of(const ChatRecord& record) {
 }
 
 using Roles = std::vector<std::string>;
-using Trained = std::vector<bool>;
+using Weights = std::vector<float>;
 
 TEST(ChatRecord, EachFormBecomesMessages) {
   const ChatRecord messages = read(
       R"({"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"},
                        {"role": "assistant", "content": "a"}], "id": 7})");
   EXPECT_EQ(roles_of(messages), (Roles{"system:\"s\"", "user:\"q\"", "assistant:\"a\""}));
-  EXPECT_EQ(messages.is_trained, (Trained{false, false, true}));
+  EXPECT_EQ(messages.weights, (Weights{0, 0, 1}));
   const ChatRecord sharegpt =
       read(R"({"system": "s", "conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]})");
   EXPECT_EQ(roles_of(sharegpt), roles_of(messages));
-  EXPECT_EQ(sharegpt.is_trained, messages.is_trained);
+  EXPECT_EQ(sharegpt.weights, messages.weights);
   const ChatRecord beside =
       read(R"({"system": "s", "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})");
   EXPECT_EQ(roles_of(beside), roles_of(messages));
-  EXPECT_EQ(beside.is_trained, messages.is_trained);
+  EXPECT_EQ(beside.weights, messages.weights);
   EXPECT_EQ(roles_of(read(R"({"system": "s", "prompt": [{"role": "user", "content": "q"}],
                               "completion": [{"role": "assistant", "content": "a"}]})")),
             roles_of(messages));
@@ -46,7 +46,7 @@ TEST(ChatRecord, EachFormBecomesMessages) {
   const ChatRecord lists = read(
       R"({"prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b"}],
           "completion": [{"role": "user", "content": "r"}, {"role": "assistant", "content": "a"}]})");
-  EXPECT_EQ(lists.is_trained, (Trained{false, false, false, true}));
+  EXPECT_EQ(lists.weights, (Weights{0, 0, 0, 1}));
   const ChatRecord texts = read(R"({"prompt": "q", "completion": "a"})");
   EXPECT_FALSE(texts.is_rendered());
   EXPECT_EQ(*texts.prompt + "|" + *texts.completion, "q|a");
@@ -55,10 +55,12 @@ TEST(ChatRecord, EachFormBecomesMessages) {
 TEST(ChatRecord, WeightsAreHonouredAndTakenOut) {
   const ChatRecord record = read(
       R"({"messages": [{"role": "user", "content": "q", "weight": 0}, {"role": "assistant", "content": "a", "weight": 0},
-                       {"role": "assistant", "content": "b", "weight": 1.0}, {"role": "assistant", "content": "c"}]})");
-  EXPECT_EQ(record.is_trained, (Trained{false, false, true, true}));
+                       {"role": "assistant", "content": "b", "weight": 1.0}, {"role": "assistant", "content": "c"},
+                       {"role": "assistant", "content": "d", "weight": 0.1}, {"role": "user", "content": "q", "weight": null},
+                       {"role": "assistant", "content": "e", "weight": 2}]})");
+  EXPECT_EQ(record.weights, (Weights{0, 0, 1, 1, 0.1f, 0, 2}));
   for (const auto& message : record.input.messages) EXPECT_FALSE(message.contains("weight"));
-  EXPECT_EQ(read(R"({"conversations": [{"from": "gpt", "value": "a", "weight": 0}]})").is_trained, Trained{false});
+  EXPECT_EQ(read(R"({"conversations": [{"from": "gpt", "value": "a", "weight": 0}]})").weights, Weights{0});
 }
 
 TEST(ChatRecord, ToolsAndVariablesStandBeside) {
@@ -93,8 +95,16 @@ TEST(ChatRecord, WhatIsNoneIsNamed) {
                 "message 1 of \"messages\" has no \"role\""},
            Case{R"({"messages": [{"role": "user", "content": "x"}, 3]})", ErrorKind::kInvalidArgument,
                 "message 2 of \"messages\" is a JSON number, not an object"},
-           Case{R"({"messages": [{"role": "assistant", "content": "x", "weight": 0.5}]})", ErrorKind::kUnsupported,
-                "message 1 of \"messages\" has the weight 0.5"},
+           Case{R"({"messages": [{"role": "assistant", "content": "x", "weight": -0.5}]})", ErrorKind::kUnsupported,
+                "message 1 of \"messages\" has the weight -0.5"},
+           Case{R"({"messages": [{"role": "assistant", "content": "x", "weight": 1e-9}]})", ErrorKind::kUnsupported,
+                "message 1 of \"messages\" has the weight 1e-09"},
+           Case{R"({"messages": [{"role": "assistant", "content": "x", "weight": 1e39}]})", ErrorKind::kUnsupported,
+                "message 1 of \"messages\" has the weight 1e+39"},
+           Case{R"({"messages": [{"role": "assistant", "content": "x", "weight": "1"}]})", ErrorKind::kUnsupported,
+                "message 1 of \"messages\" has the weight \"1\""},
+           Case{R"({"messages": [{"role": "user", "content": "x", "weight": 0.5}]})", ErrorKind::kUnsupported,
+                "message 1 of \"messages\" is the user's and has the weight 0.5"},
            Case{R"({"messages": [{"role": "user", "content": "x", "weight": 1}]})", ErrorKind::kUnsupported,
                 "message 1 of \"messages\" is the user's and has the weight 1"},
            Case{R"({"prompt": [{"role": "assistant", "content": "x", "weight": 1}],

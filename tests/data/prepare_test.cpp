@@ -516,7 +516,7 @@ TEST(Prepare, TakesJsonLinesThatAreCalledJson) {
   EXPECT_EQ(prepare_dataset(options, ByteTokenizer()).manifest.splits.at("train").documents, 1u);
   options.inputs = {directory / "in/dataset_info.json"};
   const Error error = caught([&] { prepare_dataset(options, ByteTokenizer()); });
-  EXPECT_EQ(error.message(), "the file is JSON, but not an object a line (JSON Lines)");
+  EXPECT_EQ(error.message(), "the file is JSON, but neither a list of objects nor an object a line (JSON Lines)");
   EXPECT_TRUE(contains(error.hint(), "jq -c")) << error.hint();
 }
 

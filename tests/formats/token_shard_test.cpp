@@ -119,7 +119,7 @@ TEST(TokenShard, NamesAnotherVersion) {
   directory.write("b.tokens", text);
   const Error error = caught([&] { TokenShard::open(directory / "b.tokens"); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
-  EXPECT_EQ(error.message(), "the shard has format version 9; this build reads 1 and 2");
+  EXPECT_EQ(error.message(), "the shard has format version 9; this build reads 1 to 3");
 }
 
 // Seven tokens, four of them targets.
@@ -156,6 +156,44 @@ TEST(TokenShard, SaysWhichTokensAreTargets) {
   const std::string bytes = read_text_file(directory / "b.tokens");
   EXPECT_EQ(bytes[8], 1);
   EXPECT_EQ(bytes.substr(48, 16), std::string(16, '\0'));
+}
+
+TEST(TokenShard, TargetsHaveWeights) {
+  const TemporaryDirectory directory;
+  ShardMetadata weighted = metadata(65536);
+  weighted.target_weights = {0, 1, 0.1f, 1e6f};
+  TokenShardBuilder builder(2, false, true);
+  builder.start_document();
+  builder.append(std::vector<int32_t>{5, 6, 7, 8}, std::vector<uint8_t>{0, 2, 1, 3});
+  builder.write(directory / "a.tokens", weighted);
+  const TokenShard shard = TokenShard::open(directory / "a.tokens");
+  ASSERT_TRUE(shard.has_target_weights());
+  std::vector<float> weights(4);
+  shard.read_target_weights(0, weights);
+  EXPECT_EQ(weights, (std::vector<float>{0, 0.1f, 1, 1e6f}));
+  std::vector<uint8_t> targets(3);
+  shard.read_targets(1, targets);
+  EXPECT_EQ(targets, (std::vector<uint8_t>{1, 1, 1}));
+  shard.verify();
+  EXPECT_EQ(read_text_file(directory / "a.tokens")[8], 3);
+  // A byte that stands for none.
+  std::string other = read_text_file(directory / "a.tokens");
+  other[137] = 4;
+  directory.write("b.tokens", other);
+  EXPECT_EQ(caught([&] { TokenShard::open(directory / "b.tokens").read_target_weights(0, weights); }).message(),
+            "the shard says 4 of whether token 1 is a target; 0 to 3 are possible");
+  // Of a shard without them targets weigh 1.
+  write_example_with_targets(directory / "c.tokens");
+  weights.resize(7);
+  TokenShard::open(directory / "c.tokens").read_target_weights(0, weights);
+  EXPECT_EQ(weights, (std::vector<float>{0, 1, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(parse_shard_metadata(print_shard_metadata(weighted), "x").target_weights, weighted.target_weights);
+  for (const char* list : {"[0, 1]", "[1, 0, 2]", "[0, 1, -2]", "[0, 1, 1e99]", "[0, 1, \"2\"]", "3"}) {
+    std::string text = print_shard_metadata(weighted);
+    const size_t begin = text.find("\"target_weights\":") + 17, end = text.find(']', begin) + 1;
+    text.replace(begin, end - begin, list);
+    EXPECT_EQ(caught([&] { parse_shard_metadata(text, "x"); }).kind(), ErrorKind::kCorrupt) << list;
+  }
 }
 
 TEST(TokenShard, EveryFlippedBitOfTargetsIsNoticed) {
@@ -437,7 +475,7 @@ TEST(DatasetManifest, RoundTripsAndRefusesDamage) {
     return caught([&] { parse_manifest(damaged, "dataset.json"); }).message();
   };
   EXPECT_EQ(message("causeway-tokens", "other"), "the format is \"other\", not \"causeway-tokens\"");
-  EXPECT_EQ(message("\"version\": 1", "\"version\": 3"), "the dataset has format version 3; this build reads 1 and 2");
+  EXPECT_EQ(message("\"version\": 1", "\"version\": 4"), "the dataset has format version 4; this build reads 1 to 3");
   EXPECT_EQ(message("\"version\": 1", "\"version\": 2"), "the dataset's description has no \"targets\"");
   EXPECT_EQ(message("\"tokens\": 12", "\"tokens\": 13"), "split \"train\" claims 13 tokens, its shards 12");
   EXPECT_EQ(message("\"tokens\": 12", "\"tokens\": -12"),

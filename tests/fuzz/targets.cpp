@@ -299,8 +299,8 @@ bool preference_record(std::string_view input) {
 // A conversation as a line of JSON.
 bool chat_record(std::string_view input) {
   const data::ChatRecord record = data::read_chat_record(data::parse_json_record({input, 1}, "input.jsonl").object, "");
-  require(!record.is_rendered() || record.is_trained.size() == record.input.messages.size(),
-          "a message of which nothing says whether it is trained on");
+  require(!record.is_rendered() || record.weights.size() == record.input.messages.size(),
+          "a message of which nothing says what it weighs");
   return true;
 }
 
@@ -314,6 +314,37 @@ bool json_lines(std::string_view input) {
     }
   }
   return any;
+}
+
+// The samples of a list that is taken are the elements that the parser of all of it finds, however it comes.
+bool json_list(std::string_view input) {
+  const auto samples_of = [&](size_t at_once) {
+    data::JsonListCutter cutter("input.json", size_t{1} << 20);
+    std::string_view rest = input;
+    std::string buffer;
+    const auto more = [&] {
+      const size_t count = std::min(at_once, rest.size());
+      buffer += rest.substr(0, count);
+      rest.remove_prefix(count);
+      return count > 0;
+    };
+    std::vector<std::string> samples;
+    while (true) {
+      std::string text;
+      std::vector<data::ListedSample> found;
+      cutter.cut(buffer, more, 64, text, found);
+      if (found.empty()) return samples;
+      for (const data::ListedSample& one : found) samples.push_back(text.substr(one.begin, one.end - one.begin));
+    }
+  };
+  const std::vector<std::string> samples = samples_of(input.size() + 1);
+  require(samples_of(3) == samples, "samples depend on the pieces that a list is read in");
+  const nlohmann::json whole = nlohmann::json::parse(input, nullptr, false);
+  if (whole.is_discarded()) return !samples.empty();
+  require(whole.is_array() && whole.size() == samples.size(), "a list has other elements");
+  for (size_t i = 0; i < samples.size(); ++i)
+    require(nlohmann::json::parse(samples[i], nullptr, false) == whole[i], "a sample is not the list's element");
+  return true;
 }
 
 // What is decompressed, in bounds of time and memory, however it is read.
@@ -514,6 +545,7 @@ constexpr FuzzTarget kTargets[] = {
     {"tokenizer_json", &run<tokenizer_json>},
     {"tokenizer_settings", &run<tokenizer_settings>},
     {"json_lines", &run<json_lines>},
+    {"json_list", &run<json_list>},
     {"chat_record", &run<chat_record>},
     {"preference_record", &run<preference_record>},
     {"compressed", &run<compressed>},
