@@ -90,7 +90,7 @@ TEST_F(AdapterRunTest, SeveralAreUsedOverOneBase) {
   make_base();
   const std::vector<std::string> settings = {"train.precision=f32", "optimizer.learning_rate=0.1", "--quiet"};
   for (const std::vector<std::string>& one :
-       {std::vector<std::string>{"name=first"}, {"name=second", "lora.targets=[v_proj, o_proj]", "train.seed=5"}}) {
+       {std::vector<std::string>{"name=first"}, {"name=second", "lora.targets=v_proj,o_proj", "train.seed=5"}}) {
     std::vector<std::string> words = {"train", "tune.yaml"};
     words.insert(words.end(), one.begin(), one.end());
     words.insert(words.end(), settings.begin(), settings.end());
