@@ -99,7 +99,8 @@ TEST_F(AdapterRunTest, SeveralAreUsedOverOneBase) {
   }
   ASSERT_EQ(run({"export", "runs/second", "--output", "second"}).status, 0);
   const auto text_of = [&](const std::string& model, const std::vector<std::string>& adapters) {
-    std::vector<std::string> words = {"generate", model, "--prompt", "the river", "--tokens", "24", "--temperature", "0"};
+    std::vector<std::string> words = {"generate", model, "--prompt",      "the river",
+                                      "--tokens", "24",  "--temperature", "0"};
     for (const std::string& adapter : adapters) words.insert(words.end(), {"--adapter", adapter});
     const Outcome text = run(words);
     EXPECT_EQ(text.status, 0) << text.err;
@@ -132,7 +133,8 @@ TEST_F(AdapterRunTest, SeveralAreUsedOverOneBase) {
   EXPECT_NE(text.out.find("trained on another model than runs/tiny"), std::string::npos) << text.out;
 
   expect_failure({"generate", "runs/first", "--adapter", "second"}, 1, {"the run has adapters of its own"});
-  expect_failure({"generate", "second", "--adapter", "runs/first"}, 1, {"is an adapter, over which there are no others"});
+  expect_failure({"generate", "second", "--adapter", "runs/first"}, 1,
+                 {"is an adapter, over which there are no others"});
   expect_failure({"generate", "base", "--adapter", "second=x"}, 1, {"'x' is no weight of an adapter"});
   expect_failure({"generate", "base", "--adapter-combination", "linear"}, 2, {"requires --adapter"});
   expect_failure({"generate", "base", "--adapter", "runs/tiny"}, 1, {"the run trained the model itself"});
