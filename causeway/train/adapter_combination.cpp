@@ -77,7 +77,8 @@ AdapterConfig combined_adapter(std::span<const WeightedAdapter> adapters, Adapte
     const std::string where = adapter->directory().string();
     if (own.kind == AdapterKind::kDora)
       throw Error(ErrorKind::kUnsupported, "DoRA brings the rows of the sum to lengths of its own, and cannot be added",
-                  where, "Use it alone and without a weight, or export the model with it (--merged) as another's base.");
+                  where,
+                  "Use it alone and without a weight, or export the model with it (--merged) as another's base.");
     if (combination == AdapterCombination::kCat) {
       combined.rank += own.rank;
     } else if (own.rank != first.rank) {

@@ -35,10 +35,14 @@ struct StepOutcome {
   bool goes_on() const { return !last && request != SignalRequest::kStop; }
   TrainingBatch host_batch() const {
     const Batch& batch = loaded != nullptr ? *loaded : copy;
-    return {batch.inputs,         batch.targets,
-            batch.documents,      batch.global_valid_targets,
-            batch.global_chosen_targets, reference,
-            batch.target_weights, batch.global_target_weight};
+    return {batch.inputs,
+            batch.targets,
+            batch.documents,
+            batch.global_valid_targets,
+            batch.global_chosen_targets,
+            reference,
+            batch.target_weights,
+            batch.global_target_weight};
   }
   // Whether something that happens every `interval` steps (0: never) happens now, in a run that goes on.
   bool is_due(int64_t interval) const { return goes_on() && interval > 0 && report.step % interval == 0; }

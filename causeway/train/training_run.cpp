@@ -13,8 +13,8 @@
 #include "causeway/train/checkpoint/shared_run_directory.h"
 #include "causeway/train/initial_weights.h"
 #include "causeway/train/model_tokenizer.h"
-#include "causeway/train/stored_adapter.h"
 #include "causeway/train/step/training_step.h"
+#include "causeway/train/stored_adapter.h"
 
 namespace causeway::train {
 namespace {
@@ -237,8 +237,7 @@ void TrainingRun::make_model(const std::vector<CheckpointEntry>& candidates) {
   std::string base;
   if (begins_with_weights || computes_reference || recipe_.adapter.is_used())
     base = load_initial_weights(ranks_, recipe_, *model_);
-  if (recipe_.adapter.is_used() && (!resumes || computes_reference))
-    load_initial_adapters(ranks_, recipe_, *model_);
+  if (recipe_.adapter.is_used() && (!resumes || computes_reference)) load_initial_adapters(ranks_, recipe_, *model_);
   if (computes_reference) compute_reference(of_recipe_and_data);
   const bool has_validation = reference_ && reference_->validation;
   ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });

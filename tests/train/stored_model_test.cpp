@@ -149,7 +149,8 @@ TEST_F(StoredModels, AdaptersAreMerged) {
 
 TEST_F(StoredModels, AdaptersGoOnFromARun) {
   run(recipe("tuned", {"model.from=" + kStoredModelFixture, "lora.rank=2"}));
-  const Recipe next = recipe("next", unchanged({"model.from=" + kStoredModelFixture, "lora.from=" + path("tuned"), "mesh.tp=2"}));
+  const Recipe next =
+      recipe("next", unchanged({"model.from=" + kStoredModelFixture, "lora.from=" + path("tuned"), "mesh.tp=2"}));
   EXPECT_EQ(next.adapter.rank, 2);
   const CheckpointReader first(next.adapter_from), second(run(next).checkpoint);
   for (const std::string& name : first.names()) {
