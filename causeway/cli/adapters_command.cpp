@@ -23,9 +23,7 @@ struct AdaptersCommandOptions {
 
 // Of an adapter that does not say which base it was trained on nothing is known.
 const char* fit_of(const train::StoredAdapter& adapter, const train::StoredModel& base) {
-  return adapter.base_identity().empty()         ? "unknown"
-         : base.is_of(adapter.base_identity()) ? "same"
-                                                 : "another";
+  return adapter.base_identity().empty() ? "unknown" : base.is_of(adapter.base_identity()) ? "same" : "another";
 }
 
 void list_adapters(const AdaptersCommandOptions& options) {

@@ -55,8 +55,7 @@ CLI::Option* add_chat_options(CLI::App& command, ChatArguments& arguments) {
 }
 
 generate::Conversation begin_conversation(const OpenedModel& model, const ChatArguments& arguments) {
-  const formats::ChatDate date =
-      arguments.date.empty() ? local_time_now() : formats::ChatDate::parse(arguments.date);
+  const formats::ChatDate date = arguments.date.empty() ? local_time_now() : formats::ChatDate::parse(arguments.date);
   generate::Conversation conversation(find_template(model, arguments.chat_template), *model.tokenizer, date);
   if (!arguments.system.empty()) conversation.add("system", arguments.system);
   return conversation;

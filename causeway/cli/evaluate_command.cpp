@@ -140,8 +140,7 @@ class Evaluation {
       tasks_.push_back(load_task(name, options.data));
       if (!options.examples.empty()) examples_.push_back(load_task(tasks_.back().name, options.examples));
     }
-    opened_ =
-        open_model(options.model, options.tokenizer, value_named<Precision>(options.precision), options.adapters);
+    opened_ = open_model(options.model, options.tokenizer, value_named<Precision>(options.precision), options.adapters);
     const int64_t longest = opened_.model->config().max_sequence_length;
     if (options.max_length > longest)
       throw Error(ErrorKind::kInvalidArgument, fmt::format("the model takes {} tokens at once", longest),

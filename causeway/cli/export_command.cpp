@@ -67,27 +67,28 @@ void run_export(const ExportCommandOptions& options) {
   }
   if (options.json) {
     nlohmann::ordered_json json = {{"checkpoint", settings.checkpoint.string()},
-                                         {"output", options.output},
-                                         {"step", result.step},
-                                         {"family", result.family},
-                                         {"parameters", result.parameters},
-                                         {"dtype", dtype_name(settings.dtype)},
-                                         {"bytes", result.bytes},
-                                         {"tokenizer", result.tokenizer},
-                                         {"probe_tokens", result.probe.tokens.size()},
-                                         {"largest_difference", result.difference.largest},
-                                         {"relative_difference", result.difference.relative},
-                                         {"unknown_keys", result.other_entries.unknown},
-                                         {"adapter_of", result.adapter_of},
-                                         {"base_weights", name_of(result.base_weights)},
-                                         {"base_error", result.base_error}};
+                                   {"output", options.output},
+                                   {"step", result.step},
+                                   {"family", result.family},
+                                   {"parameters", result.parameters},
+                                   {"dtype", dtype_name(settings.dtype)},
+                                   {"bytes", result.bytes},
+                                   {"tokenizer", result.tokenizer},
+                                   {"probe_tokens", result.probe.tokens.size()},
+                                   {"largest_difference", result.difference.largest},
+                                   {"relative_difference", result.difference.relative},
+                                   {"unknown_keys", result.other_entries.unknown},
+                                   {"adapter_of", result.adapter_of},
+                                   {"base_weights", name_of(result.base_weights)},
+                                   {"base_error", result.base_error}};
     for (const train::WeightedAdapter& one : settings.adapters)
       json["adapters"].push_back(adapter_json(*one.adapter, one.weight));
     return output_json(json);
   }
   output("exported {}{} to {}: {}, {} parameters in {}, {}\n", settings.checkpoint.string(),
-         settings.adapters.empty() ? fmt::format(" (step {})", result.step) : "", options.output, result.adapter_of.empty() ? result.family : "an adapter of " + result.adapter_of,
-         result.parameters, dtype_name(settings.dtype), format_bytes(result.bytes));
+         settings.adapters.empty() ? fmt::format(" (step {})", result.step) : "", options.output,
+         result.adapter_of.empty() ? result.family : "an adapter of " + result.adapter_of, result.parameters,
+         dtype_name(settings.dtype), format_bytes(result.bytes));
   for (const train::WeightedAdapter& one : settings.adapters)
     output("adapters: {}\n", describe_adapter(*one.adapter, one.weight));
   if (result.adapter_of.empty()) output("tokenizer: {}\n", result.tokenizer);

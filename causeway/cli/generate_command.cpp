@@ -290,8 +290,9 @@ void add_generate_command(CLI::App& program) {
   options->sampling.temperature = 0.8;
   CLI::App* command = program.add_subcommand("generate", "Write text with a trained model");
   command
-      ->add_option("run", options->run,
-                   "A run directory (its newest checkpoint), a checkpoint, a Hugging Face directory, or an adapter of PEFT's")
+      ->add_option(
+          "run", options->run,
+          "A run directory (its newest checkpoint), a checkpoint, a Hugging Face directory, or an adapter of PEFT's")
       ->required();
   add_adapter_options(*command, options->adapters);
   CLI::Option* const chat = add_chat_options(*command, options->chat);

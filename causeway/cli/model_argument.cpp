@@ -85,8 +85,7 @@ void open_adapted(OpenedModel& opened, const fs::path& base, std::span<const tra
                   train::AdapterCombination combination, const std::string& tokenizer, Recipe& recipe) {
   train::AdaptedModel adapted = train::load_adapted_model(base, adapters, combination);
   const fs::path directory = adapted.recipe.model_from;
-  for (const train::WeightedAdapter& one : adapters)
-    opened.template_directories.push_back(one.adapter->directory());
+  for (const train::WeightedAdapter& one : adapters) opened.template_directories.push_back(one.adapter->directory());
   if (train::is_checkpoint(directory)) {
     take_tokenizer(opened, CheckpointReader(directory), tokenizer);
   } else {
@@ -126,13 +125,15 @@ train::AdapterCombination AdapterArguments::parsed_combination() const {
 void add_adapter_options(CLI::App& command, AdapterArguments& arguments) {
   CLI::Option* const adapters =
       command
-          .add_option("--adapter", arguments.adapters,
-                      "Adapters over the model: a directory that PEFT saved, a run or a checkpoint, with =WEIGHT behind "
-                      "it where that is not 1; may be given several times")
+          .add_option(
+              "--adapter", arguments.adapters,
+              "Adapters over the model: a directory that PEFT saved, a run or a checkpoint, with =WEIGHT behind "
+              "it where that is not 1; may be given several times")
           ->allow_extra_args(false);
   command
-      .add_option("--adapter-combination", arguments.combination,
-                  "How several become one, as PEFT has it: cat (what they add is added up) or linear (their factors are)")
+      .add_option(
+          "--adapter-combination", arguments.combination,
+          "How several become one, as PEFT has it: cat (what they add is added up) or linear (their factors are)")
       ->check(CLI::IsMember(names_of<train::AdapterCombination>()))
       ->needs(adapters)
       ->capture_default_str();

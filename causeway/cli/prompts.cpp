@@ -57,8 +57,8 @@ Prompt parse_chat_line(const std::string& line, const std::string& where) {
   Prompt prompt;
   prompt.where = where;
   const bool has_text = object.is_object() && object.contains("prompt") && object["prompt"].is_string();
-  const bool has_messages = object.is_object() && object.contains("messages") && object["messages"].is_array() &&
-                            !object["messages"].empty();
+  const bool has_messages =
+      object.is_object() && object.contains("messages") && object["messages"].is_array() && !object["messages"].empty();
   if (has_text == has_messages)
     throw Error(ErrorKind::kInvalidArgument, "the line is no object with a text \"prompt\" or a list \"messages\"",
                 where, kChatLineHint);

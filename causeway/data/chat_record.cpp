@@ -167,9 +167,9 @@ class ChatRecordReader {
     const std::string shown = printable(value.dump(-1, ' ', true));
     const auto weight = value.is_number() ? static_cast<float>(value.get<double>()) : -1.0f;
     if (weight != 0 && !(weight >= kLeastWeight && weight <= kMostWeight))
-      refuse_message(fmt::format("has the weight {}", shown), ErrorKind::kUnsupported,
-                     fmt::format("A turn weighs 0, where it is not trained on, or from {:g} to {:g}.", kLeastWeight,
-                                 kMostWeight));
+      refuse_message(
+          fmt::format("has the weight {}", shown), ErrorKind::kUnsupported,
+          fmt::format("A turn weighs 0, where it is not trained on, or from {:g} to {:g}.", kLeastWeight, kMostWeight));
     if (weight > 0 && !is_assistant)
       refuse_message(fmt::format("is the {}'s and has the weight {}", printable(role->get<std::string>()), shown),
                      ErrorKind::kUnsupported, "Turns of the assistant are trained on.");

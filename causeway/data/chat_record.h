@@ -35,9 +35,8 @@ std::string names_of_fields(const nlohmann::ordered_json& record);
 
 // Throws Error naming `where`: kInvalidArgument for a record of no known form (with the fields it has), and for
 // messages that are none (with their number) and a system message beside another; kUnsupported for parts of a message
-// that are no text, for a weight above 0 on what is not the assistant's or within a prompt, and for other keys that would
-// say what is trained on.
-// What a weight may be, beside 0.
+// that are no text, for a weight above 0 on what is not the assistant's or within a prompt, and for other keys that
+// would say what is trained on. What a weight may be, beside 0.
 constexpr float kLeastWeight = 1e-6f, kMostWeight = 1e6f;
 
 ChatRecord read_chat_record(nlohmann::ordered_json record, const std::string& where);

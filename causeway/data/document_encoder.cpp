@@ -85,8 +85,7 @@ void DocumentEncoder::encode_line(EncodedBlock& block, const JsonLine& line, con
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("the text under \"{}\" has an escaped half of a surrogate pair, which is no character",
                             options_.text_key),
-                line.place(input),
-                "Without --strict, U+FFFD takes the place of each, and such documents are counted.");
+                line.place(input), "Without --strict, U+FFFD takes the place of each, and such documents are counted.");
   }
   block.replaced_surrogates += text->replaced_surrogates;
   encode_document(block, text->text, line.number);

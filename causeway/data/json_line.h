@@ -1,5 +1,6 @@
-// A document as a line of JSON, or as an element of a list: the text under one of its keys. Beside JSON (RFC 8259) it takes what Python's json
-// writes and reads: NaN, Infinity and -Infinity as values, and in strings escaped halves of a surrogate pair
+// A document as a line of JSON, or as an element of a list: the text under one of its keys. Beside JSON (RFC 8259) it
+// takes what Python's json writes and reads: NaN, Infinity and -Infinity as values, and in strings escaped halves of a
+// surrogate pair
 // ("\ud800"), which are no characters; of these each becomes U+FFFD.
 #pragma once
 

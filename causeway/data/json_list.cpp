@@ -13,9 +13,10 @@ constexpr std::string_view kJsonSpace = " \t\r\n";
 }  // namespace
 
 void JsonListCutter::refuse(const std::string& what) const {
-  throw Error(ErrorKind::kCorrupt, what, fmt::format("{}, line {}, column {}", name_, line_, column_),
-              "The file must be one list of objects: [{...}, {...}]. Of an object a line (JSON Lines), name it .jsonl or "
-              "say --format jsonl.");
+  throw Error(
+      ErrorKind::kCorrupt, what, fmt::format("{}, line {}, column {}", name_, line_, column_),
+      "The file must be one list of objects: [{...}, {...}]. Of an object a line (JSON Lines), name it .jsonl or "
+      "say --format jsonl.");
 }
 
 void JsonListCutter::take(std::string_view text) {
@@ -67,7 +68,8 @@ void JsonListCutter::cut(std::string& buffer, const std::function<bool()>& more,
     if (at == std::string::npos) {
       take_to(buffer.size());
       if (more()) continue;
-      if (expects_ != Expects::kNothing) refuse(expects_ == Expects::kList ? "the text is no list" : "the list is not closed");
+      if (expects_ != Expects::kNothing)
+        refuse(expects_ == Expects::kList ? "the text is no list" : "the list is not closed");
       break;
     }
     take_to(at);
@@ -81,7 +83,8 @@ void JsonListCutter::cut(std::string& buffer, const std::function<bool()>& more,
       case Expects::kNothing:
         refuse("something stands behind the list");
       case Expects::kComma:
-        if (c != ',' && c != ']') refuse(fmt::format("sample {} is followed by neither a comma nor a bracket", number_));
+        if (c != ',' && c != ']')
+          refuse(fmt::format("sample {} is followed by neither a comma nor a bracket", number_));
         expects_ = c == ',' ? Expects::kElement : Expects::kNothing;
         take_to(at + 1);
         continue;

@@ -332,10 +332,10 @@ void TextReader::refuse_bytes(std::string_view bytes, size_t position, const std
 }
 
 std::optional<TextBlock> TextReader::next() {
-  std::optional<TextBlock> block = format_ == TextFormat::kPlainText ? next_plain()
+  std::optional<TextBlock> block = format_ == TextFormat::kPlainText  ? next_plain()
                                    : format_ == TextFormat::kCsv      ? next_records()
                                    : format_ == TextFormat::kJsonList ? next_samples()
-                                                                     : next_lines();
+                                                                      : next_lines();
   if (stop_.stop_requested()) return std::nullopt;
   if (block) {
     block->stored_bytes = stream_.stored_bytes() - stored_bytes_told_;
@@ -418,7 +418,8 @@ std::optional<TextBlock> TextReader::next_lines() {
 std::optional<TextBlock> TextReader::next_samples() {
   TextBlock block;
   try {
-    list_->cut(buffer_, [this] { return read_more(); }, kTextBlockBytes, block.text, block.samples);
+    list_->cut(
+        buffer_, [this] { return read_more(); }, kTextBlockBytes, block.text, block.samples);
   } catch (const Error&) {
     // A text that was not read to its end is not wrong.
     if (stop_.stop_requested()) return std::nullopt;

@@ -1,6 +1,6 @@
-// The text that a dataset is prepared from: documents in plain text, in JSON Lines, in a JSON list and in CSV, in files, directories or
-// from standard input, compressed or not. It is read from front to back in blocks, so that memory does not grow with
-// it.
+// The text that a dataset is prepared from: documents in plain text, in JSON Lines, in a JSON list and in CSV, in
+// files, directories or from standard input, compressed or not. It is read from front to back in blocks, so that memory
+// does not grow with it.
 #pragma once
 
 #include <cstdint>
@@ -45,10 +45,11 @@ struct FoundText {
 // The files that `inputs` name, "-" for standard input. A file that is named is taken, whatever it is called: .jsonl
 // and .ndjson are JSON Lines, .csv is CSV, .txt and .md plain text; a .json that begins with a bracket is one list of
 // objects; of others the first line decides between JSON Lines and plain text, unless `format` does. Of a directory,
-// all .txt, .jsonl, .ndjson and .csv files beneath it are taken, and .json files that are a list of objects or JSON Lines
-// by their first two lines (the first one alone of a compressed file), in order of name; or, where it holds the index of an MDS dataset (mds_index.h), the shards of that. Any may have .gz,
-// .gzip, .zst or .zstd after its name. Throws Error when an input does not exist, is a directory that holds no such
-// file, or has the name of a format that is not text (.parquet, .zip, ...).
+// all .txt, .jsonl, .ndjson and .csv files beneath it are taken, and .json files that are a list of objects or JSON
+// Lines by their first two lines (the first one alone of a compressed file), in order of name; or, where it holds the
+// index of an MDS dataset (mds_index.h), the shards of that. Any may have .gz, .gzip, .zst or .zstd after its name.
+// Throws Error when an input does not exist, is a directory that holds no such file, or has the name of a format that
+// is not text (.parquet, .zip, ...).
 FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std::optional<TextFormat> format = {});
 
 // No line of JSON and no run of text that the tokenizer cannot cut may be longer: it has to be in memory at once.
@@ -99,8 +100,8 @@ struct TextBlock {
 
 class TextReader {
  public:
-  // Throws Error naming the input when it cannot be read or is not text, by its first bytes; or neither JSON Lines nor a
-  // list, where it is called .json and `file` has no format.
+  // Throws Error naming the input when it cannot be read or is not text, by its first bytes; or neither JSON Lines nor
+  // a list, where it is called .json and `file` has no format.
   TextReader(const TextFile& file, TextReaderOptions options, std::stop_token stop = {});
 
   TextFormat format() const { return format_; }

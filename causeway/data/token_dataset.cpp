@@ -130,7 +130,8 @@ void require_same_tokenizer(const TokenDataset& first, const TokenDataset& other
 // Of a shard, whether its weights are among those that the description names.
 bool are_recorded(const std::vector<float>& weights, const std::optional<TargetsRecord>& targets) {
   return std::ranges::all_of(weights, [&](float weight) {
-    return weight == 0 || weight == 1 || (targets && std::ranges::find(targets->weights, weight) != targets->weights.end());
+    return weight == 0 || weight == 1 ||
+           (targets && std::ranges::find(targets->weights, weight) != targets->weights.end());
   });
 }
 

@@ -67,9 +67,9 @@ struct TargetsRecord {
     bool operator==(const Template&) const = default;
   };
   std::vector<Template> templates;
-  std::string date;         // that templates were told; empty where none asked for it
-  uint64_t max_length = 0;  // tokens that were kept of a sample; 0: all
-  std::string truncation;   // "left" or "right": the side that was cut; empty where none was
+  std::string date;                 // that templates were told; empty where none asked for it
+  uint64_t max_length = 0;          // tokens that were kept of a sample; 0: all
+  std::string truncation;           // "left" or "right": the side that was cut; empty where none was
   std::vector<float> weights = {};  // of targets, other than 1, increasing
   bool operator==(const TargetsRecord&) const = default;
 };

@@ -7,7 +7,8 @@
 //          16  u64      tokens
 //          24  u64      documents that start in this shard
 //          32  u64      bytes of metadata
-//          40  u64      flags; bit 0: the first tokens continue the previous shard's last document; bit 1: the shard says
+//          40  u64      flags; bit 0: the first tokens continue the previous shard's last document; bit 1: the shard
+//          says
 //                       of each token whether it is a target; bit 2: and what it weighs in the loss
 //          48  u64[2]   hash of the target section (XXH3-128, high half first); zero without one
 //          64  u64[2]   hash of the token section (XXH3-128, high half first)

@@ -96,8 +96,8 @@ AnswerEnd Conversation::find_answer_end() const {
 std::string Conversation::prompt_text() const {
   formats::RenderedChat chat = render(messages_, true);
   const auto last = static_cast<int32_t>(messages_.size()) - 1;
-  const bool is_written = std::ranges::any_of(
-      chat.spans, [&](const formats::ChatSpan& span) { return is_of_message(span, last); });
+  const bool is_written =
+      std::ranges::any_of(chat.spans, [&](const formats::ChatSpan& span) { return is_of_message(span, last); });
   if (!messages_.empty() && !is_written)
     throw Error(ErrorKind::kInvalidArgument, "the chat template writes nothing of what the last message says",
                 template_.where(), "Give another template: --chat-template FILE.");

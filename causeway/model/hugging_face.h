@@ -36,8 +36,8 @@ struct StoredWeight {
 };
 
 // Of every parameter that the model or its part has, adapters and `without` left out, in their order; no values are
-// read. Throws Error(kInvalidArgument) naming a tensor that is missing or has another shape, and Error(kUnsupported) for
-// one whose type is not f64, f32, bf16 or f16.
+// read. Throws Error(kInvalidArgument) naming a tensor that is missing or has another shape, and Error(kUnsupported)
+// for one whose type is not f64, f32, bf16 or f16.
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights,
                                        std::string_view without = {});
 // The same of one of them.

@@ -78,13 +78,15 @@ AdapterConfig combined_adapter(std::span<const WeightedAdapter> adapters, Adapte
     const std::string where = adapter->directory().string();
     if (own.kind == AdapterKind::kDora)
       throw Error(ErrorKind::kUnsupported, "DoRA brings the rows of the sum to lengths of its own, and cannot be added",
-                  where, "Use it alone and without a weight, or export the model with it (--merged) as another's base.");
+                  where,
+                  "Use it alone and without a weight, or export the model with it (--merged) as another's base.");
     if (own.base != first.base)
-      throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("the adapter was trained on a base of lora.base={}, and that of {} on one of {}: one base "
-                              "cannot lie in both ways",
-                              name_of(own.base), adapters.front().adapter->directory().string(), name_of(first.base)),
-                  where, "Combine adapters that were trained with one lora.base.");
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          fmt::format("the adapter was trained on a base of lora.base={}, and that of {} on one of {}: one base "
+                      "cannot lie in both ways",
+                      name_of(own.base), adapters.front().adapter->directory().string(), name_of(first.base)),
+          where, "Combine adapters that were trained with one lora.base.");
     if (combination == AdapterCombination::kCat) {
       combined.rank += own.rank;
     } else if (own.rank != first.rank) {

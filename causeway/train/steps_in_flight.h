@@ -25,7 +25,7 @@ struct StepOutcome {
   // Its batch is the loader's, or where the loader has gone on a copy.
   const Batch* loaded = nullptr;
   Batch copy;
-  std::vector<std::vector<float>> numbers;  // of its rows, that the objective reads
+  std::vector<std::vector<float>> numbers;       // of its rows, that the objective reads
   std::shared_ptr<const RolloutState> rollouts;  // where sampling is behind it
   uint64_t data_cursor = 0;                      // behind it
   double seconds_after_last = 0;
@@ -86,7 +86,7 @@ class StepsInFlight {
   RunPosition position_;
   std::optional<BatchLoader> loader_;
   std::optional<RolloutSource> rollouts_;  // in place of it, of a run that samples its data
-  std::deque<StepOutcome> begun_;  // the second one where a GPU runs ahead
+  std::deque<StepOutcome> begun_;          // the second one where a GPU runs ahead
 };
 
 }  // namespace causeway::train

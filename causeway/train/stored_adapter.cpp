@@ -25,10 +25,9 @@ constexpr std::string_view kFirstFactor = ".lora_A.weight";
 void require_adapter_shape(const std::vector<int64_t>& found, const std::vector<int64_t>& expected,
                            const std::string& where, const std::string& name) {
   if (found == expected) return;
-  throw Error(
-      ErrorKind::kInvalidArgument,
-      fmt::format("has shape [{}], but the model's is [{}]", fmt::join(found, ", "), fmt::join(expected, ", ")),
-      fmt::format("{}: {}", where, name), "The adapter is of another model.");
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("has shape [{}], but the model's is [{}]", fmt::join(found, ", "), fmt::join(expected, ", ")),
+              fmt::format("{}: {}", where, name), "The adapter is of another model.");
 }
 
 std::vector<std::string> matrices_of(const std::vector<std::string>& tensors) {

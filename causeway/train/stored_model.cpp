@@ -202,8 +202,8 @@ class CheckpointModel final : public StoredModel {
     const size_t out = parameter.input_first ? 1 : 0;
     if (recipe_.adapter.base == BaseWeights::kNf4 && !code_values_.defined()) code_values_ = make_code_values();
     auto made = std::make_shared<QuantizedWeight>(part_of(parameter, ""), recipe_.adapter.base,
-                                                  ParameterDim{.size = shape[out]}, ParameterDim{.size = shape[1 - out]},
-                                                  DType::kF32, code_values_);
+                                                  ParameterDim{.size = shape[out]},
+                                                  ParameterDim{.size = shape[1 - out]}, DType::kF32, code_values_);
     if (!pool_) pool_.emplace();
     made->write(parameter.input_first ? transposed(weight, shape[0], shape[1]) : weight, *pool_);
     return made;

@@ -249,8 +249,7 @@ void TrainingRun::make_model(const std::vector<CheckpointEntry>& candidates) {
   std::string base;
   if (begins_with_weights || computes_reference || recipe_.adapter.is_used())
     base = load_initial_weights(ranks_, recipe_, *model_);
-  if (recipe_.adapter.is_used() && (!resumes || computes_reference))
-    load_initial_adapters(ranks_, recipe_, *model_);
+  if (recipe_.adapter.is_used() && (!resumes || computes_reference)) load_initial_adapters(ranks_, recipe_, *model_);
   if (computes_reference) compute_reference(of_recipe_and_data);
   const bool has_validation = reference_ && reference_->validation;
   ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });

@@ -85,6 +85,92 @@ TEST_F(AdapterRunTest, RunAdapterAndMergedModelGiveTheSameText) {
   }
 }
 
+// Adapters named beside their base: a run's, PEFT's, and both as one, which an export writes.
+TEST_F(AdapterRunTest, SeveralAreUsedOverOneBase) {
+  make_base();
+  const std::vector<std::string> settings = {"train.precision=f32", "optimizer.learning_rate=0.1", "--quiet"};
+  for (const std::vector<std::string>& one :
+       {std::vector<std::string>{"name=first"}, {"name=second", "lora.targets=v_proj,o_proj", "train.seed=5"}}) {
+    std::vector<std::string> words = {"train", "tune.yaml"};
+    words.insert(words.end(), one.begin(), one.end());
+    words.insert(words.end(), settings.begin(), settings.end());
+    const Outcome trained = run(words);
+    ASSERT_EQ(trained.status, 0) << trained.err;
+  }
+  ASSERT_EQ(run({"export", "runs/second", "--output", "second"}).status, 0);
+  const auto text_of = [&](const std::string& model, const std::vector<std::string>& adapters) {
+    std::vector<std::string> words = {"generate", model, "--prompt",      "the river",
+                                      "--tokens", "24",  "--temperature", "0"};
+    for (const std::string& adapter : adapters) words.insert(words.end(), {"--adapter", adapter});
+    const Outcome text = run(words);
+    EXPECT_EQ(text.status, 0) << text.err;
+    return text.out;
+  };
+  EXPECT_EQ(text_of("base", {"runs/first"}), text_of("runs/first", {}));
+  EXPECT_EQ(text_of("base", {"second"}), text_of("runs/second", {}));
+  EXPECT_EQ(text_of("base", {"second=0"}), text_of("base", {}));
+  const std::string both = text_of("base", {"runs/first", "second=0.5"});
+  EXPECT_EQ(text_of("base", {"second=0.5", "runs/first"}), both);
+  const nlohmann::json exported =
+      run_json({"export", "base", "--adapter", "runs/first", "--adapter", "second=0.5", "--output", "both", "--json"});
+  EXPECT_EQ(exported["adapters"].size(), 2u);
+  EXPECT_EQ(exported["adapters"][1]["weight"], 0.5);
+  EXPECT_EQ(exported["largest_difference"], 0);
+  EXPECT_EQ(text_of("both", {}), both);
+  const Outcome merged =
+      run({"export", "base", "--adapter", "runs/first", "--adapter", "second=0.5", "--output", "merged", "--merged"});
+  ASSERT_EQ(merged.status, 0) << merged.err;
+  EXPECT_NE(merged.out.find("0.5 x second: lora of rank 2"), std::string::npos) << merged.out;
+  EXPECT_EQ(text_of("merged", {}), both);
+
+  const nlohmann::json listed = run_json({"adapters", "runs/first", "second", "--base", "base", "--json"})["adapters"];
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_EQ(listed[0]["is_of_base"], "same");
+  EXPECT_EQ(listed[1]["matrices"].size(), 4u);
+  EXPECT_EQ(listed[0]["base_identity"], listed[1]["base_identity"]);
+  const Outcome text = run({"adapters", "runs/first", "--base", "runs/tiny"});
+  EXPECT_NE(text.out.find("lora of rank 2 (scale 2) on 6 matrices"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("trained on another model than runs/tiny"), std::string::npos) << text.out;
+
+  expect_failure({"generate", "runs/first", "--adapter", "second"}, 1, {"the run has adapters of its own"});
+  expect_failure({"generate", "second", "--adapter", "runs/first"}, 1,
+                 {"is an adapter, over which there are no others"});
+  expect_failure({"generate", "base", "--adapter", "second=x"}, 1, {"'x' is no weight of an adapter"});
+  expect_failure({"generate", "base", "--adapter-combination", "linear"}, 2, {"requires --adapter"});
+  expect_failure({"generate", "base", "--adapter", "runs/tiny"}, 1, {"the run trained the model itself"});
+  write("words.txt", "the river runs\n");
+  const nlohmann::json judged = run_json({"evaluate", "base", "--adapter", "second", "--text", "words.txt", "--json"});
+  EXPECT_EQ(judged["adapters"], nlohmann::json({"second"}));
+  EXPECT_EQ(judged["texts"][0]["log_likelihood"],
+            run_json({"evaluate", "runs/second", "--text", "words.txt", "--json"})["texts"][0]["log_likelihood"]);
+}
+
+// A run over another run: by its newest checkpoint, which stays its base.
+TEST_F(AdapterRunTest, ARunIsABase) {
+  make_base();
+  const Outcome trained = run({"train", "tune.yaml", "model.from=runs/tiny", "train.precision=f32"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_NE(trained.err.find("runs/tiny/checkpoints/step-00000003"), std::string::npos) << trained.err;
+  const Outcome exported = run({"export", "runs/tuned", "--output", "adapter"});
+  ASSERT_EQ(exported.status, 0) << exported.err;
+  EXPECT_NE(exported.out.find("note: the base is a checkpoint of this program"), std::string::npos) << exported.out;
+  const std::vector<std::string> words = {"--prompt", "the river", "--tokens", "24", "--temperature", "0"};
+  const auto text_of = [&](std::vector<std::string> of) {
+    of.insert(of.begin(), "generate");
+    of.insert(of.end(), words.begin(), words.end());
+    const Outcome text = run(of);
+    EXPECT_EQ(text.status, 0) << text.err;
+    return text.out;
+  };
+  const std::string text = text_of({"runs/tuned"});
+  EXPECT_EQ(text_of({"adapter"}), text);
+  // The export of the same checkpoint is the same base.
+  EXPECT_EQ(text_of({"base", "--adapter", "adapter"}), text);
+  // The base goes on, and loses the checkpoint that the adapters are of.
+  ASSERT_EQ(run({"train", "tiny.yaml", "train.steps=6", "checkpoint.keep=1", "--resume", "auto", "--quiet"}).status, 0);
+  expect_failure({"generate", "runs/tuned"}, 1, {"the base model of the adapters is not in /", "any more"});
+}
+
 TEST_F(AdapterRunTest, WhatDoesNotFitIsRefused) {
   make_base();
   ASSERT_EQ(run({"train", "tune.yaml", "train.steps=3", "--quiet"}).status, 0);

@@ -106,8 +106,10 @@ TEST_F(ChatRunTest, AModelWithoutATemplateIsNamed) {
 
 // A list of conversations with weights, as issue and docs write it.
 TEST_F(ChatRunTest, WeightsOfTurnsAreTrainedByAndShown) {
-  const Outcome prepared = run({"data", "prepare", chat_fixtures() + "/weighted.json", "--chat", "--tokenizer",
-                                chat_fixtures(), "-o", "chat", "--validation-fraction", "0.4"});
+  write("held_out.json", read_text_file(chat_fixtures() + "/weighted.json"));
+  const Outcome prepared =
+      run({"data", "prepare", chat_fixtures() + "/weighted.json", "--chat", "--tokenizer", chat_fixtures(), "-o",
+           "chat", "--validation", "held_out.json", "--allow-shared-documents"});
   ASSERT_EQ(prepared.status, 0) << prepared.err;
   EXPECT_NE(prepared.out.find("weights     of turns: "), std::string::npos) << prepared.out;
   const Outcome shown = run({"data", "inspect", "chat", "--samples", "4"});

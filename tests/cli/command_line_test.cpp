@@ -26,9 +26,9 @@ TEST_F(CommandLineTest, HelpOfEveryCommandShowsAnExample) {
   const Outcome top = run({"--help"});
   EXPECT_EQ(top.status, 0);
   const std::vector<std::string> commands = commands_in(top.out);
-  EXPECT_EQ(commands, (std::vector<std::string>{"train", "launch", "generate", "evaluate", "import", "export", "adapters", "data",
-                                                "tokenizer", "checkpoint", "doctor", "cache", "explain", "plan",
-                                                "bench", "recipe", "completion", "help"}));
+  EXPECT_EQ(commands, (std::vector<std::string>{"train", "launch", "generate", "evaluate", "import", "export",
+                                                "adapters", "data", "tokenizer", "checkpoint", "doctor", "cache",
+                                                "explain", "plan", "bench", "recipe", "completion", "help"}));
   for (const std::string& command : commands) {
     const std::string help = run({command, "--help"}).out;
     const std::vector<std::string> inner = commands_in(help);

@@ -25,8 +25,8 @@ std::vector<std::string> samples_of(std::string_view text, size_t piece, size_t 
     cutter.cut(buffer, more, 8, block, found);
     if (found.empty()) return samples;
     for (const ListedSample& one : found)
-      samples.push_back(fmt::format("{}:{}:{} {}", one.number, one.line, one.column,
-                                    block.substr(one.begin, one.end - one.begin)));
+      samples.push_back(
+          fmt::format("{}:{}:{} {}", one.number, one.line, one.column, block.substr(one.begin, one.end - one.begin)));
   }
 }
 
@@ -46,16 +46,16 @@ TEST(JsonList, WhatIsNoneIsNamed) {
     const char* where;
     const char* message;
   };
-  for (const Case& one : {Case{"{\"a\": 1}", "x.json, line 1, column 1", "the text is no list"},
-                          Case{"", "x.json, line 1, column 1", "the text is no list"},
-                          Case{"[{},\n{}", "x.json, line 2, column 3", "the list is not closed"},
-                          Case{"[{}\n {}]", "x.json, line 2, column 2",
-                               "sample 1 is followed by neither a comma nor a bracket"},
-                          Case{"[{},]", "x.json, line 1, column 5", "a sample is missing"},
-                          Case{"[,{}]", "x.json, line 1, column 2", "a sample is missing"},
-                          Case{"[}]", "x.json, line 1, column 2", "a sample is missing"},
-                          Case{"[{}]\n\n{}", "x.json, line 3, column 1", "something stands behind the list"},
-                          Case{"[{}, {\"a\": \"", "x.json, line 1, column 6", "the text ends within sample 2"}}) {
+  for (const Case& one :
+       {Case{"{\"a\": 1}", "x.json, line 1, column 1", "the text is no list"},
+        Case{"", "x.json, line 1, column 1", "the text is no list"},
+        Case{"[{},\n{}", "x.json, line 2, column 3", "the list is not closed"},
+        Case{"[{}\n {}]", "x.json, line 2, column 2", "sample 1 is followed by neither a comma nor a bracket"},
+        Case{"[{},]", "x.json, line 1, column 5", "a sample is missing"},
+        Case{"[,{}]", "x.json, line 1, column 2", "a sample is missing"},
+        Case{"[}]", "x.json, line 1, column 2", "a sample is missing"},
+        Case{"[{}]\n\n{}", "x.json, line 3, column 1", "something stands behind the list"},
+        Case{"[{}, {\"a\": \"", "x.json, line 1, column 6", "the text ends within sample 2"}}) {
     for (const size_t piece : {1, 100}) {
       const Error error = caught([&] { samples_of(one.text, piece); });
       EXPECT_EQ(error.message(), one.message) << one.text;

@@ -64,7 +64,8 @@ TEST(Conversation, WhatEndsAnAnswerFollowsFromTheTemplate) {
 
 TEST(Conversation, TextsBecomePartsWhereOnlyThoseAreRead) {
   Conversation conversation = conversation_by(
-      "{% for m in messages %}{{ m.role }}{% for p in m.content if p is mapping %}<{{ p.text }}>{% endfor %}{% endfor %}",
+      "{% for m in messages %}{{ m.role }}{% for p in m.content if p is mapping %}<{{ p.text }}>{% endfor %}{% endfor "
+      "%}",
       ByteTokenizer());
   conversation.add("user", "abc");
   EXPECT_EQ(conversation.prompt_text(), "user<abc>");
@@ -78,8 +79,8 @@ TEST(Conversation, WhatATemplateRefusesOrLeavesOutIsSaid) {
       bytes);
   strict.add("system", "x");
   EXPECT_THAT(message_of([&] { strict.prompt_text(); }), HasSubstr("No system here"));
-  Conversation silent = conversation_by(
-      "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}", bytes);
+  Conversation silent =
+      conversation_by("{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}", bytes);
   silent.add("user", "x");
   EXPECT_EQ(silent.prompt_text(), "x");
   silent.add("tool", "y");

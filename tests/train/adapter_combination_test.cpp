@@ -101,7 +101,8 @@ TEST(AdapterCombination, WhatDoesNotGoTogetherIsNamed) {
               HasSubstr("the adapter has rank 2, and that of"));
   EXPECT_THAT(message_of([] { weighted({"llama_lora=x"}); }), HasSubstr("'x' is no weight of an adapter"));
   EXPECT_THAT(message_of([] { weighted({"llama_lora=inf"}); }), HasSubstr("'inf' is no weight of an adapter"));
-  EXPECT_THAT(message_of([] { weighted({"nowhere"}); }), HasSubstr("holds neither adapter_config.json nor a checkpoint"));
+  EXPECT_THAT(message_of([] { weighted({"nowhere"}); }),
+              HasSubstr("holds neither adapter_config.json nor a checkpoint"));
   // Of another model's sizes and names.
   EXPECT_THAT(message_of([] {
                 load_adapted_model(kCombinedBase, weighted({"llama_lora", "gpt2_lora"}), AdapterCombination::kCat);

@@ -131,16 +131,16 @@ TEST_F(StoredModels, AveragedWeightsAreTheAverage) {
   EXPECT_NE(std::memcmp(trained.data(), average.data(name).data(), trained.size()), 0);
 }
 
-// Base and adapters as one, also where the base is a run of its own, and on ranks that hold parts of a matrix. Of a base
-// that was quantized all matrices of the layers are what they were multiplied as, also those without an adapter.
+// Base and adapters as one, also where the base is a run of its own, and on ranks that hold parts of a matrix. Of a
+// base that was quantized all matrices of the layers are what they were multiplied as, also those without an adapter.
 TEST_F(StoredModels, AdaptersAreMerged) {
   const TrainResult base = run(recipe("base", {"model.from=" + kStoredModelFixture}));
   for (const auto& [kind, form] :
        {std::pair{"lora", "unquantized"}, {"dora", "unquantized"}, {"lora", "nf4"}, {"dora", "f8"}}) {
     const std::string name = fmt::format("tuned_{}_{}", kind, form);
-    const TrainResult tuned = run(recipe(
-        name, {"model.from=" + path("base"), "lora.rank=2", "lora.targets=q_proj,down_proj",
-               fmt::format("lora.kind={}", kind), fmt::format("lora.base={}", form)}));
+    const TrainResult tuned =
+        run(recipe(name, {"model.from=" + path("base"), "lora.rank=2", "lora.targets=q_proj,down_proj",
+                          fmt::format("lora.kind={}", kind), fmt::format("lora.base={}", form)}));
     const CheckpointReader checkpoint(tuned.checkpoint);
     EXPECT_EQ(checkpoint_base(checkpoint), StoredModel::open(base.checkpoint)->identity());
     EXPECT_EQ(checkpoint_recipe(checkpoint).model_from, base.checkpoint.string());
@@ -155,7 +155,8 @@ TEST_F(StoredModels, AdaptersOfGpt2AreMerged) {
   const std::string gpt2 = CAUSEWAY_SOURCE_DIR "/tests/fixtures/parity/gpt2";
   for (const char* form : {"unquantized", "nf4"}) {
     const std::string name = std::string("tuned_") + form;
-    const TrainResult tuned = run(recipe(name, {"model.from=" + gpt2, "lora.rank=2", std::string("lora.base=") + form}));
+    const TrainResult tuned =
+        run(recipe(name, {"model.from=" + gpt2, "lora.rank=2", std::string("lora.base=") + form}));
     const std::string merged = exported(tuned.checkpoint, name + "_merged", true);
     expect_same_bits(run(recipe(name + "_next", unchanged({"model.from=" + path(name)}))).checkpoint, merged);
   }
@@ -164,13 +165,14 @@ TEST_F(StoredModels, AdaptersOfGpt2AreMerged) {
 TEST_F(StoredModels, ABaseIsQuantizedFromARunAsFromItsExport) {
   const TrainResult base = run(recipe("base", {"model.from=" + kStoredModelFixture}));
   const std::string copy = exported(base.checkpoint, "copy");
-  for (const char* form : {"nf4", "f8"}) {
-    const auto loss = [&](const std::string& from, const char* kind) {
-      return run(recipe(std::string(kind) + form,
-                        {"model.from=" + from, "lora.rank=2", "mesh.fsdp=2", std::string("lora.base=") + form}))
-          .last_loss;
-    };
-    EXPECT_EQ(loss(path("base"), "run_"), loss(copy, "export_")) << form;
+  // nf4's blocks of the fixture's rows of 96 are not dealt out.
+  for (const auto& [form, mesh] : {std::pair{"lora.base=nf4", "mesh.fsdp=1"}, {"lora.base=f8", "mesh.fsdp=2"}}) {
+    std::vector<double> losses;
+    for (const std::string& from : {path("base"), copy})
+      losses.push_back(
+          run(recipe(fmt::format("next_{}_{}", form, losses.size()), {"model.from=" + from, "lora.rank=2", form, mesh}))
+              .last_loss);
+    EXPECT_EQ(losses[0], losses[1]) << form;
   }
 }
 
@@ -179,7 +181,8 @@ TEST_F(StoredModels, ARewardModelBeginsWithALanguageModel) {
   const std::string copy = exported(first.checkpoint, "copy");
   const ContextScope scope(Context::open("cpu"));
   const ModelConfig config = recipe("x", {"model.from=" + copy}).model.with_score_head(true).resolved();
-  const auto of_run = LanguageModel::create(config, uint64_t{1}), of_export = LanguageModel::create(config, uint64_t{1});
+  const auto of_run = LanguageModel::create(config, uint64_t{1}),
+             of_export = LanguageModel::create(config, uint64_t{1});
   StoredModel::open(first.checkpoint)->load(*of_run, kScoreWeight);
   StoredModel::open(copy)->load(*of_export, kScoreWeight);
   for (const Parameter& parameter : of_run->parameters()) {
@@ -193,7 +196,8 @@ TEST_F(StoredModels, ARewardModelBeginsWithALanguageModel) {
 
 TEST_F(StoredModels, AdaptersGoOnFromARun) {
   run(recipe("tuned", {"model.from=" + kStoredModelFixture, "lora.rank=2"}));
-  const Recipe next = recipe("next", unchanged({"model.from=" + kStoredModelFixture, "lora.from=" + path("tuned"), "mesh.tp=2"}));
+  const Recipe next =
+      recipe("next", unchanged({"model.from=" + kStoredModelFixture, "lora.from=" + path("tuned"), "mesh.tp=2"}));
   EXPECT_EQ(next.adapter.rank, 2);
   const CheckpointReader first(next.adapter_from), second(run(next).checkpoint);
   for (const std::string& name : first.names()) {

@@ -134,8 +134,8 @@ TEST_F(WeightedTraining, IsEvaluatedByItsWeights) {
 
 // Where the data is, the recipe knows before it is opened: plans count the weights' bytes.
 TEST_F(WeightedTraining, TheRecipeTakesItFromTheData) {
-  const std::string text = "model: {from: " + weighted_training_fixtures().string() + "}\ndata: {path: " +
-                           (directory_ / "chat").string() + ", sequence_length: 96}\n";
+  const std::string text = "model: {from: " + weighted_training_fixtures().string() +
+                           "}\ndata: {path: " + (directory_ / "chat").string() + ", sequence_length: 96}\n";
   EXPECT_TRUE(parse_recipe(text, "recipe", {}).data.weighs_targets);
   EXPECT_FALSE(parse_recipe(text, "recipe", {"data.path=nowhere"}).data.weighs_targets);
 }

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 void require_replaceable_adapter(const fs::path& output, bool overwrite) {
   static const std::set<std::string> kAdapterFiles = {kPeftConfigName, kPeftWeightsName, "README.md",
-                                                     std::string(formats::kChatTemplateFileName)};
+                                                      std::string(formats::kChatTemplateFileName)};
   std::error_code code;
   if (!fs::is_directory(output, code)) return;
   bool is_empty = true;

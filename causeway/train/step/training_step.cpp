@@ -808,8 +808,8 @@ void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, 
                    batch.targets.size(), batch.target_weights.size());
     write_own_rows(arguments.weights, batch.target_weights.subspan(first, count), order_);
   }
-  const double weighed = arguments.weights.defined() ? batch.target_weight
-                                                     : static_cast<double>(objective_->weighed_targets(batch));
+  const double weighed =
+      arguments.weights.defined() ? batch.target_weight : static_cast<double>(objective_->weighed_targets(batch));
   const float weight = weighed > 0 ? 1.0f / static_cast<float>(weighed) : 0.0f;
   target_weight_.write_bytes(bytes_of(std::span<const float>(&weight, 1)));
   const int64_t key[] = {recipe_.train.seed, step * recipe_.micro_batches() + micro_batch};

@@ -59,7 +59,7 @@ struct TrainingBatch {
   std::span<const int32_t> targets;    // negative: ignored
   std::span<const int32_t> documents;  // as data::Batch has them; empty unless attention stays within documents
   int64_t valid_targets = 0;           // of the whole batch, over all ranks
-  int64_t chosen_targets = 0;  // of preference pairs: targets of the chosen sides, likewise
+  int64_t chosen_targets = 0;          // of preference pairs: targets of the chosen sides, likewise
   // As Objective::numbers() lists them, of the same rows.
   std::vector<std::span<const float>> numbers = {};
   // Where the data says what each target weighs in the loss (Recipe::Data::weighs_targets): that, laid out as the
