@@ -60,6 +60,20 @@ TEST(PlannedMemory, OfOneRank) {
     }
 }
 
+// Sums over micro-batches stand in for gradients: those are added as they come.
+TEST(PlannedMemory, GradientsThatAreSummedUpAreNotKept) {
+  for (const char* device : {"cpu", "emulator:sm_90a"}) {
+    const Recipe recipe = planned_recipe({"model.layers=6", "model.width=64", "model.ffn_width=256",
+                                          "train.micro_batch_size=1", "train.recompute=block"});
+    const ContextScope scope(Context::open(device));
+    const auto model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), new_weights(recipe, 3));
+    const TrainingStep step(*model, recipe);
+    int64_t held = step.state_bytes() + step.gradient_sum_bytes();
+    for (const Parameter& parameter : model->parameters()) held += parameter.tensor.local_bytes();
+    EXPECT_LT(step.planned_bytes(step.recomputation()) - held, step.gradient_sum_bytes() / 2) << device;
+  }
+}
+
 TEST(PlannedMemory, OfEveryAxis) {
   for (const std::vector<std::string>& overrides :
        std::vector<std::vector<std::string>>{{"mesh.dp=2"},
