@@ -198,8 +198,13 @@ class Sharder {
     for (int32_t output = 1; output < static_cast<int32_t>(node.outputs.size()); ++output) {
       Layout layout = known({index, output}).own;
       const Layout& operand = known(node.inputs[static_cast<size_t>(output)]).own;
-      for (size_t axis = 0; axis < layout.size(); ++axis)
-        if (layout[axis].is_term() && operand[axis].is_cut()) layout[axis] = operand[axis];
+      for (size_t axis = 0; axis < layout.size(); ++axis) {
+        if (!layout[axis].is_term() || !operand[axis].is_cut()) continue;
+        // Another axis may cut the gradient where this one cuts the operand.
+        Layout next = layout;
+        next[axis] = operand[axis];
+        if (digits_fit(next, node.outputs[static_cast<size_t>(output)].shape, mesh_)) layout = next;
+      }
       get({index, output}, layout);
     }
   }

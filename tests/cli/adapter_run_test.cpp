@@ -147,7 +147,7 @@ TEST_F(AdapterRunTest, QuantizedBaseIsTheSameEverywhere) {
     EXPECT_EQ(text_of("adapter_" + base), text);
     EXPECT_EQ(text_of("merged_" + base), text);
     expect_failure({"train", "tune.yaml", "name=" + name, "--resume", "auto", "train.steps=9"}, 1,
-                   {"lora.base is " + base + " in the checkpoint and unquantized in this run"});
+                   {"lora.base is \"" + base + "\" in the checkpoint and \"unquantized\" in this run"});
     // Who goes on with the adapter says how the base lies.
     ASSERT_EQ(run({"train", "tune.yaml", "name=on_" + base, "lora.from=adapter_" + base, form, "train.steps=1"}).status,
               0);
