@@ -407,6 +407,18 @@ TEST(Shard, EveryPrimitiveOverTwoAxes) {
   }
 }
 
+// Values lie cut by their heads along the second axis, and the gradient's heads are cut by the first one: terms along the
+// second are added up whole.
+TEST(Shard, GradientsOfValuesThatAnotherAxisCutsAreAddedUp) {
+  const auto* const primitive = std::ranges::find(kPrimitives, "attention_gradient", &PrimitiveText::name);
+  ASSERT_NE(primitive, std::end(kPrimitives));
+  const Graph graph = parse_graph(primitive->text);
+  std::vector<Sharding> shardings;
+  for (const char* text : {"-,-,a,-", "-,a,-,-", "-,-,b,a", "a,-,-,-", "-,b,-", "-,-,b"})
+    shardings.push_back(Sharding::parse(text));
+  expect_same_values(graph, inputs_of(graph, 7), shardings, two_axes(2, 3), primitive->name);
+}
+
 TEST(Shard, RandomGraphs) {
   uint64_t state = 3;
   int cut = 0;
