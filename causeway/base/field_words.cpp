@@ -433,6 +433,10 @@ std::string recipe_key_hint(std::string_view name, const std::vector<std::string
     if (const FieldWord* entry = find_word(NameOf::kRecipeKey, part);
         entry != nullptr && entry->names.empty() && !(parts.size() > 1 && is_section(part)))
       return text_of(*entry, candidates);
+  // A section's own name, which is also the last part of a key of another section: optimizer, offload.optimizer.
+  if (parts.size() == 1 && is_section(parts.front()))
+    if (const FieldWord* entry = find_word(NameOf::kRecipeKey, parts.front()))
+      if (std::string hint = text_of(*entry, candidates); !hint.empty()) return hint;
   if (std::string hint = misplaced(parts.back(), candidates); !hint.empty()) return hint;
   if (parts.size() > 1)
     if (const FieldWord* entry = find_word(NameOf::kRecipeKey, parts[parts.size() - 2] + "_" + parts.back()))

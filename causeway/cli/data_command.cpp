@@ -76,7 +76,7 @@ void show_chat(const PrepareSummary& summary) {
            record.rule == "last" ? "the last turn" : "all turns",
            summary.manifest.holds_pairs ? " behind the prompt" : "");
   }
-  if (!record.weights.empty()) output("weights     of turns: {:g} and 1\n", fmt::join(record.weights, ", "));
+  if (!record.weights.empty()) output("weights     targets count 1 or {:g}\n", fmt::join(record.weights, ", "));
   if (chat.without_end > 0)
     output("no end      {} {} end without a token that ends the answer\n", chat.without_end, samples);
   if (chat.pairs > 0)

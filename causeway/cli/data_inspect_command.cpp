@@ -65,7 +65,7 @@ std::string text_of(const TargetsRecord& targets) {
   if (!targets.date.empty()) text += fmt::format(", dated {}", targets.date);
   if (targets.max_length > 0)
     text += fmt::format(", cut to {} tokens on the {}", targets.max_length, targets.truncation);
-  if (!targets.weights.empty()) text += fmt::format(", of the weights {:g} and 1", fmt::join(targets.weights, ", "));
+  if (!targets.weights.empty()) text += fmt::format(", counting 1 or {:g}", fmt::join(targets.weights, ", "));
   return text;
 }
 

@@ -59,7 +59,13 @@ TEST_F(ChatRunTest, IsConversedWith) {
   const nlohmann::json by_hand =
       answer({"--read-special-tokens", "--prompt",
               "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nCount.<|im_end|>\n<|im_start|>assistant\n"});
-  EXPECT_EQ(by_template["tokens"], by_hand["tokens"]);
+  // What was written by hand does not say what ends an answer: the same tokens, up to there.
+  const auto tokens = by_template["tokens"].get<std::vector<int32_t>>();
+  auto on = by_hand["tokens"].get<std::vector<int32_t>>();
+  ASSERT_FALSE(tokens.empty());
+  ASSERT_LE(tokens.size(), on.size());
+  on.resize(tokens.size());
+  EXPECT_EQ(tokens, on);
   ASSERT_EQ(run({"export", "runs/chat", "--output", "hf"}).status, 0);
   EXPECT_EQ(read_text_file(path("hf/chat_template.jinja")), read_text_file(chat_fixtures() + "/plain.jinja"));
   EXPECT_EQ(answer({"--chat", "--prompt", "Count.", "--system", "Be kind."}, "hf")["tokens"], by_template["tokens"]);

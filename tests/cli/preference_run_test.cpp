@@ -50,7 +50,7 @@ train: {{steps: 3, batch_size: 4, micro_batch_size: 2, precision: f32}}
 
   expect_failure(
       {"train", "prefer.yaml", "preference.loss=none", "name=none"}, 1,
-      {"preference.loss: is none, and pairs holds preference pairs", "Give one of dpo, ipo, simpo and orpo"});
+      {"preference.loss: is none, and pairs holds preference pairs", "Give one of dpo, ipo, simpo, orpo and reward"});
 }
 
 TEST_F(PreferenceRunTest, BadPairsAreNamed) {

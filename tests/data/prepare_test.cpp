@@ -667,7 +667,8 @@ TEST(Prepare, NamesBadInput) {
   std::filesystem::create_directories(directory / "nothing");
   options.inputs = {directory / "nothing"};
   EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).message(),
-            "the directory holds no file of .txt, .jsonl, .ndjson, .json (with an object a line) or .csv");
+            "the directory holds no file of .txt, .jsonl, .ndjson, .json (with an object a line, or one list of objects) "
+            "or .csv");
 }
 
 TEST(Prepare, NamesBadOptions) {

@@ -53,10 +53,14 @@ TEST(Conversation, WhatEndsAnAnswerFollowsFromTheTemplate) {
   };
   // Text that is no special token ends it as text, without white space behind it.
   EXPECT_EQ(end_of("{% for m in messages %}[{{ m.role }}] {{ m.content }}</s>\n{% endfor %}"), "</s>");
-  // What begins the next message, where nothing else is written.
+  // The tag that begins the next message, where nothing else is written and the template spells it: the one that is
+  // trained on. A tag made of the message's role is not.
+  EXPECT_EQ(end_of("{% for m in messages %}{% if m.role == 'user' %}<|user|>{% else %}<|assistant|>{% endif %}"
+                   "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"),
+            "<|user|>");
   EXPECT_EQ(end_of("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
                    "{% if add_generation_prompt %}<|assistant|>{% endif %}"),
-            "<|user|>");
+            "");
   // A line break alone ends nothing: an answer may have several lines.
   EXPECT_EQ(end_of("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"), "");
   EXPECT_EQ(end_of("{{ raise_exception('no') }}"), "");

@@ -7,9 +7,11 @@
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/compile/kernel_cache.h"
+#include "causeway/device/cpu/cpu_device.h"
 #include "causeway/graph/parser.h"
 #include "tests/fixtures/error_message.h"
 #include "tests/fixtures/op_literal.h"
+#include "tests/program/program_runner.h"
 
 namespace causeway::program {
 namespace {
@@ -102,6 +104,41 @@ return %4
   EXPECT_EQ(rows_of_logits("cpu"), 50);
   EXPECT_EQ(rows_of_logits("emulator:sm_90a"), 64);
   EXPECT_EQ(rows_of_logits("emulator:gfx942"), 64);
+}
+
+// Of each launch whether it follows another one of its program.
+class FollowingLaunches : public device::CpuDevice {
+ public:
+  FollowingLaunches() : CpuDevice(1) {}
+  void launch(const device::DeviceLaunch& launch) override {
+    follows.push_back(launch.follows_launch);
+    CpuDevice::launch(launch);
+  }
+  std::vector<bool> follows;
+};
+
+// What an input holds may have been written by the program before. The first launch of a program therefore waits until
+// all that was queued before it has ended, and no later one can begin before the first has.
+TEST(Context, AProgramBeginsWhenTheOneBeforeItHasEnded) {
+  const auto device = std::make_shared<FollowingLaunches>();
+  ProgramRunner runner(device);
+  const Graph graph = parse_graph(R"(%0 = input "x" : f32[16, 32]
+%1 = input "w" : f32[32, 32]
+%2 = dot(%0, %1) : f32[16, 32]
+%3 = dot(%2, %1) : f32[16, 32]
+%4 = dot(%3, %1) : f32[16, 32]
+return %4
+)");
+  const std::vector<HostTensor> inputs = {random_host_tensor(DType::kF32, {16, 32}, 1, -1, 1),
+                                          random_host_tensor(DType::kF32, {32, 32}, 2, -1, 1)};
+  Program program(graph, runner.device(), runner.library(), runner.arena());
+  for (int run = 0; run < 2; ++run) {
+    device->follows.clear();
+    runner.run(program, inputs);
+    ASSERT_GE(device->follows.size(), 3u);
+    EXPECT_FALSE(device->follows.front());
+    EXPECT_TRUE(device->follows.back());
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
+#include "causeway/base/error.h"
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/graph/parser.h"
 #include "causeway/program/fusion.h"
@@ -233,6 +234,39 @@ TEST(GpuKernelText, AGemmStoresWhatItsResultIsRoundedTo) {
   }
   EXPECT_THAT(stored, testing::UnorderedElementsAre("cast bf16[64, 128]", "dot f32[64, 128]", "cast bf16[64, 128]",
                                                     "cast bf16[64, 128]"));
+}
+
+// A GEMM of few rows reads its weights while earlier launches of the program run. So none of those may write them: not
+// where they are assigned, themselves or behind a view, nor where the program casts or computes them.
+TEST(GpuKernelText, OnlyWeightsThatTheProgramLeavesAreReadEarly) {
+  for (const int rows : {4, 32, 64}) {
+    SCOPED_TRACE(rows);
+    const auto begins_early = [&](const std::string& weights, const std::string& assignment = "") {
+      const std::string text = fmt::format(
+          "%0 = input \"x\" : bf16[{0}, 512]\n{1}%9 = dot(%0, %8) {{transpose_b}} : bf16[{0}, 256]\n{2}return %9\n",
+          rows, weights, assignment);
+      int gemms = 0;
+      bool is_early = false;
+      for (const GeneratedKernel& kernel : kernels(text)) {
+        if (kernel.source.find("gemm") == std::string::npos) continue;
+        ++gemms;
+        is_early = kernel.source.find("CAUSEWAY_EARLY_KERNEL(") != std::string::npos;
+        if (rows > 16) EXPECT_EQ(kernel.source.find("kBeginsEarly = true") != std::string::npos, is_early);
+      }
+      EXPECT_EQ(gemms, 1) << text;
+      return is_early;
+    };
+    const std::string input = "%8 = input \"w\" : bf16[256, 512]\n";
+    const std::string viewed =
+        "%1 = input \"w\" : bf16[512, 512]\n"
+        "%8 = slice(%1) {start=[256, 0], limit=[512, 512], strides=[1, 1]} : bf16[256, 512]\n";
+    EXPECT_TRUE(begins_early(input));
+    EXPECT_TRUE(begins_early(viewed));
+    EXPECT_FALSE(begins_early(input, "%10 = neg(%8) : bf16[256, 512]\nassign %8 = %10\n"));
+    EXPECT_FALSE(begins_early(viewed, "%10 = neg(%1) : bf16[512, 512]\nassign %1 = %10\n"));
+    EXPECT_FALSE(begins_early("%1 = input \"w\" : f32[256, 512]\n%8 = cast(%1) {dtype=bf16} : bf16[256, 512]\n"));
+    EXPECT_FALSE(begins_early("%1 = input \"w\" : bf16[256, 512]\n%8 = neg(%1) : bf16[256, 512]\n"));
+  }
 }
 
 TEST(GpuKernelText, OnlyARaggedEndIsChecked) {

@@ -12,10 +12,11 @@ namespace {
 using In = const std::vector<Tensor>&;
 using List = std::vector<double>;
 
-// Tokens that became more and less probable, within the bounds and beyond both, with advantages of both signs.
-const List kPolicy = {-1.0, -2.0, -0.5, -3.0, -1.5, -0.75}, kOlder = {-1.1, -1.2, -1.5, -2.9, -0.5, -1.75};
+// Tokens that became more and less probable, within the bounds and beyond both, with advantages of both signs. All of
+// these numbers are the same in f32.
+const List kPolicy = {-1.0, -2.0, -0.5, -3.0, -1.5, -0.75}, kOlder = {-1.125, -1.25, -1.5, -2.875, -0.5, -1.75};
 const List kAdvantages = {1.5, 0.5, 2.0, -1.0, -0.5, -1.25};
-constexpr double kLowest = 0.8, kHighest = 1.28;
+constexpr double kLowest = 0.8125, kHighest = 1.28125;
 
 std::vector<HostTensor> of_tokens(std::initializer_list<List> lists) {
   std::vector<HostTensor> tensors;

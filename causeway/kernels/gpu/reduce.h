@@ -77,12 +77,17 @@ CAUSEWAY_INLINE void team_reduce_two(T& first, T& second, Operation operation) {
     partials[2 * wave_index() + 1] = second;
   }
   block_barrier();
-  first = partials[0];
-  second = partials[1];
+  // Of at most 16 waves at a time: reads of all 32 would take a register each, of the 64 that so many threads have.
+  constexpr int kWaves = kTeam / kWaveWidth, kAtOnce = kWaves < 16 ? kWaves : 16;
+  static_assert(kWaves % kAtOnce == 0);
+#pragma clang loop unroll(disable)
+  for (int begin = 0; begin < kWaves; begin += kAtOnce) {
 #pragma clang loop unroll(full)
-  for (int wave = 1; wave < kTeam / kWaveWidth; ++wave) {
-    first = operation(first, partials[2 * wave]);
-    second = operation(second, partials[2 * wave + 1]);
+    for (int i = 0; i < kAtOnce; ++i) {
+      const T* pair = partials + 2 * (begin + i);
+      first = begin + i == 0 ? pair[0] : operation(first, pair[0]);
+      second = begin + i == 0 ? pair[1] : operation(second, pair[1]);
+    }
   }
 }
 

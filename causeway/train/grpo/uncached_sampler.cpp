@@ -12,11 +12,13 @@
 namespace causeway::train {
 namespace {
 
-// The hidden state of each row at a position, of [rows, length, width]: all else that is added to it is 0.
-Tensor hidden_at(const Tensor& hidden, const Tensor& positions) {
-  const Tensor place = index_tensor(DType::kI32, {hidden.size(1)}, 0);
+// The logits of each row at a position, of [rows, length, vocabulary]: all else that is added to them is 0. Taken from
+// the logits and not from the hidden states before them: a reduction between the last layer and the head would have
+// mixed precision keep that layer's sums in f32, which training rounds.
+Tensor logits_at(const Tensor& logits, const Tensor& positions) {
+  const Tensor place = index_tensor(DType::kI32, {logits.size(1)}, 0);
   const Tensor is_there = eq(unsqueeze(place, 0), unsqueeze(positions, 1));
-  return sum(where(broadcast_to(unsqueeze(is_there, 2), hidden.shape()), hidden, 0.0), {1});
+  return sum(where(broadcast_to(unsqueeze(is_there, 2), logits.shape()), logits, 0.0), {1});
 }
 
 }  // namespace
@@ -27,11 +29,10 @@ UncachedSampler::UncachedSampler(const LanguageModel& model, const Recipe& recip
           [&model, &recipe](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
             ForwardInputs inputs;
             inputs.tokens = arguments[0];
-            Tensor logits =
-                model.sampling_logits(hidden_at(model.hidden_states(inputs), arguments[1]), recipe.grpo.temperature);
+            Tensor logits = model.sampling_logits(model.hidden_states(inputs), recipe.grpo.temperature);
             // As the loss rounds them.
             if (pipeline_options(recipe).narrow_logits) logits = cast(cast(logits, DType::kBF16), DType::kF32);
-            return {logits};
+            return {logits_at(logits, arguments[1])};
           },
           step_options(recipe)) {}
 
