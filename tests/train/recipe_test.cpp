@@ -396,7 +396,7 @@ TEST(Recipe, ChoicesAreTheNamesOfTheirTables) {
       if (key == "train.pipeline_schedule") overrides.insert(overrides.end(), {"mesh.pp=2", "model.layers=4"});
       if (key == "optimizer.update_scale") overrides.emplace_back("optimizer.name=muon");
       if (key == "optimizer.moment_rounding") overrides.emplace_back("optimizer.moments=bf16");
-      if (key == "lora.kind") overrides.emplace_back("lora.rank=4");
+      if (key.starts_with("lora.")) overrides.emplace_back("lora.rank=4");
       if (name == "interleaved")
         overrides.insert(overrides.end(), {"train.pipeline_chunks=2", "train.micro_batch_size=4"});
       ASSERT_EQ(error_of_recipe(kSmall, overrides), "no error") << key << "=" << name;
