@@ -248,6 +248,35 @@ std::vector<std::pair<std::string, std::vector<std::string>>> stage_cases() {
   return all;
 }
 
+// Rounded at random by the same numbers, and compensated alike.
+TEST(BothEndsOfATiedEmbedding, KeepTheSameBitsInBf16) {
+  for (const std::string weights : {"bf16_stochastic", "bf16_kahan"}) {
+    const Recipe recipe = recipe_of("gpt2", {"mesh.pp=2", "train.micro_batch_size=6", "train.precision=bf16",
+                                             "optimizer.weights=" + weights});
+    std::mutex mutex;
+    std::vector<std::map<std::string, std::vector<double>>> ends;
+    on_ranks(recipe.mesh, [&] {
+      const auto model = LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe, 3));
+      TrainingStep step(*model, recipe);
+      for (int64_t i = 0; i < kSteps; ++i) {
+        const std::vector<int32_t> inputs = own_tokens(recipe, step, i, 0), targets = own_tokens(recipe, step, i, 1);
+        step.run({inputs, targets, {}, recipe.train.batch_size * recipe.data.sequence_length}, i, 1e-2);
+      }
+      std::map<std::string, std::vector<double>> held;
+      const auto collect = [&](const std::string& name, const Tensor& tensor) {
+        if (name.ends_with("wte.weight")) held[name] = tensor.values();
+      };
+      for (const Parameter& parameter : model->parameters()) collect(parameter.name, parameter.tensor);
+      for (const auto& state : step.optimizer_state()) collect(state.name, state.tensor);
+      const std::lock_guard lock(mutex);
+      ends.push_back(std::move(held));
+    });
+    ASSERT_EQ(ends.size(), 2u);
+    EXPECT_EQ(ends[0].size(), weights == "bf16_kahan" ? 4u : 3u);
+    EXPECT_EQ(ends[0], ends[1]) << weights;
+  }
+}
+
 // The acceptance of pipelines: a longer run.
 TEST(LongTrainingOverStages, FiftyStepsHaveTheLossesOfOneDevice) {
   const std::vector<std::string> two = {"train.batch_size=8", "train.micro_batch_size=4"};
