@@ -145,18 +145,18 @@ TEST_F(GrpoRun, SamplesFollowFromSeedAndPlace) {
   };
   const std::vector<SampledTokens> half = sampled(by_halves, 32, 32, 160), plain = sampled(uncached, 0, 64, 128),
                                    of_other = sampled(other, 0, 64, 128);
-  size_t differ = 0, ended = 0;
+  size_t differ = 0;
   for (size_t i = 0; i < 64; ++i) {
     if (i < 32) EXPECT_EQ(half[i].tokens, all[32 + i].tokens) << i;
     EXPECT_EQ(plain[i].tokens, all[i].tokens) << i;
     differ += of_other[i].tokens != all[i].tokens ? 1 : 0;
-    ended += all[i].is_truncated ? 0 : 1;
     EXPECT_EQ(all[i].is_truncated, all[i].tokens.back() != 10);
     for (size_t t = 0; t < all[i].tokens.size(); ++t)
       EXPECT_NEAR(plain[i].log_probabilities[t], all[i].log_probabilities[t], 1e-5);
   }
   EXPECT_GT(differ, 60u);
-  for (const SampledTokens& one : sampler.sample(prompts, 0, true)) EXPECT_EQ(one.tokens, sampler.sample(prompts, 9, true)[0].tokens);
+  const std::vector<SampledTokens> likeliest = sampler.sample(prompts, 0, true);
+  for (const SampledTokens& one : likeliest) EXPECT_EQ(one.tokens, likeliest.front().tokens);
 }
 
 // With mesh_independent log-probabilities of sampling and training are the same bits, and tokens were drawn from logits
@@ -227,7 +227,10 @@ TEST_F(GrpoRun, IsTheSameOnMeshes) {
        std::vector<std::vector<std::string>>{{"mesh.dp=2"}, {"mesh.fsdp=2"}, {"mesh.tp=2"}}) {
     std::filesystem::remove_all(directory_ / "run");
     const Recipe cut = with(mesh);
-    on_ranks(cut.mesh, [&] { train_in_context(cut, {.quiet = true, .watch_signals = false}); });
+    TrainOptions options;
+    options.quiet = true;
+    options.watch_signals = false;
+    on_ranks(cut.mesh, [&] { train_in_context(cut, options); });
     SCOPED_TRACE(mesh[0]);
     expect_same(metrics(), one);
   }
@@ -288,7 +291,7 @@ TEST_F(GrpoRun, StaysNearItsReference) {
   export_checkpoint(options);
   const auto from_base = [&](std::vector<std::string> overrides) {
     std::filesystem::remove_all(directory_ / "run");
-    overrides.insert(overrides.end(), {fmt::format("model.from={}", options.output.string()), "model.family=llama"});
+    overrides.insert(overrides.end(), {fmt::format("model.from={}", options.output.string())});
     const std::string text = fmt::format(R"(name: letters
 run_directory: "{}"
 data: {{path: "{}", sequence_length: 16}}
