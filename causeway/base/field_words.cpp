@@ -55,8 +55,15 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kRecipeKey, "clip_value clip_grad_value gradient_clip_value gradient_clip_algorithm",
      "optimizer.gradient_clip optimizer.gradient_clip_by", ""},
     {NameOf::kRecipeKey, "cautious cautious_weight_decay", "optimizer.cautious_decay", ""},
-    {NameOf::kRecipeKey, "ema ema_decay label_smoothing z_loss neftune_noise_alpha", "",
-     "There is no such term: the loss is cross-entropy, and the weights are the last step's."},
+    {NameOf::kRecipeKey, "label_smoothing neftune_noise_alpha", "",
+     "There is no such term: the loss is cross-entropy."},
+    {NameOf::kRecipeKey, "ema ema_decay weight_ema", "optimizer.average_decay", ""},
+    {NameOf::kRecipeKey, "z_loss z_loss_coefficient z_loss_weight z_loss_coeff zloss auxiliary_loss_multiplier",
+     "train.z_loss", ""},
+    {NameOf::kRecipeKey,
+     "stochastic_rounding use_stochastic_rounding bf16_stochastic_round bf16_stochastic_rounding kahan kahan_sum "
+     "kahan_summation use_kahan_summation optimi_kahan_sum master_weights main_params_dtype master_dtype",
+     "optimizer.weights", "It is what trained matrices lie in: f32, bf16_stochastic or bf16_kahan."},
     // --- Steps and batches
     {NameOf::kRecipeKey,
      "max_steps num_steps total_steps train_steps training_steps train_iters max_iters num_iterations "
@@ -84,7 +91,7 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "bf16 precision mixed_precision amp dtype torch_dtype compute_dtype param_dtype use_bf16 pure_bf16 fp8 tf32 "
      "allow_tf32 fp32 use_fp8",
      "train.precision",
-     "It is bf16, fp8, fp8_block, tf32 or f32; weights and the optimizer's state are f32 with each."},
+     "It is bf16, fp8, fp8_block, tf32 or f32; weights lie as optimizer.weights says, in f32 unless told otherwise."},
     {NameOf::kRecipeKey, "fp16 float16 half use_fp16", "train.precision",
      "There is no fp16: train.precision=bf16 has its speed and needs no loss scale."},
     {NameOf::kRecipeKey, "loss_scale initial_loss_scale grad_scaler loss_scaling dynamic_loss_scale", "",
@@ -104,8 +111,9 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "Nothing is kept in the host's memory: train.recompute, mesh.fsdp and a smaller train.micro_batch_size save the "
      "device's."},
     {NameOf::kRecipeKey,
-     "load_in_8bit load_in_4bit quantization quantization_config bits bnb_4bit_compute_dtype quantize", "",
-     "Weights are trained in f32, and none are quantized."},
+     "load_in_8bit load_in_4bit quantization quantization_config bits bnb_4bit_compute_dtype bnb_4bit_quant_type "
+     "bnb_4bit_use_double_quant quantize quantize_base qlora nf4",
+     "lora.base", "With lora.base: nf4 (or f8) the base of adapters lies in 4 (or 8) bits; what is trained is in f32."},
     {NameOf::kRecipeKey, "on_nan nan_policy skip_nan check_for_nan_in_loss_and_grad", "train.on_non_finite", ""},
     // --- Adapters
     {NameOf::kRecipeKey, "lora lora_r lora_rank r rank adapter adapters peft peft_config use_peft use_lora",
@@ -120,7 +128,8 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kRecipeKey, "lora_model_dir peft_model_path adapter_name_or_path adapter_path resume_from_adapter",
      "lora.from", ""},
     // --- What is not trained here
-    {NameOf::kRecipeKey, "qlora loftq nf4", "", "The base of adapters lies in bf16 or f32, not in 4 bits."},
+    {NameOf::kRecipeKey, "loftq", "",
+     "Adapters begin at zero (or with lora.from), not with what a base in 4 bits (lora.base) lacks."},
     {NameOf::kRecipeKey, "dpo ipo orpo simpo reward_model preference_loss", "preference.loss", ""},
     {NameOf::kRecipeKey, "dpo_beta simpo_beta orpo_alpha", "preference.beta", ""},
     {NameOf::kRecipeKey, "simpo_gamma", "preference.margin", ""},
@@ -296,6 +305,8 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kPipelineSchedule, "gpipe", "1f1b", "It takes as long and keeps fewer activations."},
     {NameOf::kPipelineSchedule, "dualpipe zbv zb_v zbvzerobubble", "", "Choose one of 1f1b, interleaved, zero_bubble."},
 
+    {NameOf::kOptimizer, "soap shampoo", "",
+     "It needs eigenvectors, by a QR of matrices within a step, which is not here. The nearest are muon and normuon."},
     {NameOf::kOptimizer, "adam adamw_torch adamw_torch_fused adamw_fused fused_adam fused_adamw", "adamw", ""},
 
     // --- Families that are not here; other names of those that are: ModelFamily::other_names

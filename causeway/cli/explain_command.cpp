@@ -22,6 +22,7 @@
 #include "causeway/tensor/cast_tensors.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/recomputation.h"
+#include "causeway/train/step/trained_stages.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::cli {
@@ -225,6 +226,7 @@ void run_explain(const ExplainCommandOptions& options) {
     throw Error(ErrorKind::kUnsupported, "text is generated on one device, and the recipe has several ranks", "mesh",
                 "Leave out --generate, or set the mesh's axes to 1.");
   if (options.generate > 0) return explain_generation(options, recipe, context);
+  require_trained_first_piece(recipe);
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe, seed));
   require_targets(*model);

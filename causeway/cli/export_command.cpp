@@ -66,7 +66,9 @@ void run_export(const ExportCommandOptions& options) {
                                          {"largest_difference", result.difference.largest},
                                          {"relative_difference", result.difference.relative},
                                          {"unknown_keys", result.other_entries.unknown},
-                                         {"adapter_of", result.adapter_of}};
+                                         {"adapter_of", result.adapter_of},
+                                         {"base_weights", name_of(result.base_weights)},
+                                         {"base_error", result.base_error}};
     return output_json(json);
   }
   output("exported {} (step {}) to {}: {}, {} parameters in {}, {}\n", settings.checkpoint.string(), result.step,
@@ -74,6 +76,13 @@ void run_export(const ExportCommandOptions& options) {
          result.parameters, dtype_name(settings.dtype), format_bytes(result.bytes));
   if (result.adapter_of.empty()) output("tokenizer: {}\n", result.tokenizer);
   for (const std::string& note : notes_on({result.other_entries.unknown, {}})) output("note: {}\n", note);
+  if (result.base_weights != BaseWeights::kUnquantized && result.adapter_of.empty())
+    output(
+        "base: its matrices are what they were trained as, {}: what that lacks of the weights of model.from, {:.3g} of "
+        "their size, is lost\n",
+        result.base_weights, result.base_error);
+  if (result.base_weights != BaseWeights::kUnquantized && !result.adapter_of.empty())
+    output("base: the adapter was trained on it in {}\n", result.base_weights);
   if (result.difference.largest == 0)
     output("checked: {} tokens give the logits of the checkpoint, bit for bit\n", result.probe.tokens.size());
   else

@@ -60,6 +60,7 @@ void open_adapter(OpenedModel& opened, const std::string& tokenizer, Recipe& rec
   recipe.model = read_hugging_face_config(base);
   recipe.model_from = adapter.base;
   recipe.adapter = adapter.adapter;
+  recipe.adapter.base = adapter.base_weights;
   NewWeights weights = new_weights(recipe);
   weights.storage = WeightStorage::kElements;
   opened.model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);

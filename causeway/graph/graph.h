@@ -39,7 +39,9 @@
 //   linear_cross_entropy   inputs x [N, C], weight [V, C], targets [N] (i32 or i64; negative = ignored), token
 //                  weights f32 [N]. outputs: loss f32 [] = sum_i weight_i * -log softmax(x_i . W^T)[target_i], the
 //                  gradients of that loss, dx [N, C] (dtype of x) and dW [V, C] f32, and the loss's terms f32 [N] (of
-//                  ignored targets 0). Unused outputs cost nothing.
+//                  ignored targets 0). With `z_loss` above 0 there is a fifth, f32 [] = z_loss x sum_i weight_i x
+//                  log(Z_i)^2 over the same targets, where Z_i is the sum that softmax divides by, and dx and dW are
+//                  the gradients of the first and the fifth together. Unused outputs cost nothing.
 //
 // Collectives are what one rank does of something that all ranks of `group` (axes of the mesh: sharding.h) do, in the
 // same order; `count` is their number n, x f32 or bf16:
@@ -174,6 +176,7 @@ struct Attributes {
   Shape limit;
   std::vector<int64_t> strides;
   double value = 0;
+  double z_loss = 0;          // linear_cross_entropy
   DType dtype = DType::kF32;  // constant, iota, cast, bitcast, dot, input
   bool transpose_a = false;
   bool transpose_b = false;
@@ -195,6 +198,7 @@ struct Attributes {
                       ListedField{"limit", &Attributes::limit},
                       ListedField{"strides", &Attributes::strides},
                       ListedField{"value", &Attributes::value},
+                      ListedField{"z_loss", &Attributes::z_loss},
                       ListedField{"dtype", &Attributes::dtype},
                       ListedField{"transpose_a", &Attributes::transpose_a},
                       ListedField{"transpose_b", &Attributes::transpose_b},

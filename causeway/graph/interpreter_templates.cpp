@@ -279,6 +279,8 @@ void evaluate_cross_entropy(const NodeEvaluation& evaluation) {
   const int64_t tokens = x.shape[0], channels = x.shape[1], vocabulary = weight.shape[0];
   double& loss = evaluation.output(0).values[0];
   HostTensor &dx = evaluation.output(1), &dw = evaluation.output(2), &terms = evaluation.output(3);
+  const double z_loss = evaluation.node.attributes.z_loss;  // 0: none
+  double squares = 0;
   loss = 0;
   std::fill(dx.values.begin(), dx.values.end(), 0);
   std::fill(dw.values.begin(), dw.values.end(), 0);
@@ -304,14 +306,16 @@ void evaluate_cross_entropy(const NodeEvaluation& evaluation) {
     double total = 0;
     for (const double logit : logits) total += std::exp(logit - largest);
     const double token_weight = evaluation.input(3).values[static_cast<size_t>(i)];
-    const double term = token_weight * (largest + std::log(total) - logits[static_cast<size_t>(target)]);
+    const double log_z = largest + std::log(total);
+    const double term = token_weight * (log_z - logits[static_cast<size_t>(target)]);
+    squares += token_weight * log_z * log_z;
     terms.values[static_cast<size_t>(i)] = term;
     loss += term;
     for (int64_t v = 0; v < vocabulary; ++v) {
       const double logit = logits[static_cast<size_t>(v)];
       const double probability = std::exp(logit - largest) / total;
       const double slope = cap == 0 ? 1 : 1 - (logit / cap) * (logit / cap);
-      const double dlogit = token_weight * (probability - (v == target ? 1 : 0)) * slope;
+      const double dlogit = token_weight * (probability * (1 + 2 * z_loss * log_z) - (v == target ? 1 : 0)) * slope;
       for (int64_t c = 0; c < channels; ++c) {
         dx.values[static_cast<size_t>(i * channels + c)] +=
             dlogit * weight.values[static_cast<size_t>(v * channels + c)];
@@ -319,6 +323,7 @@ void evaluate_cross_entropy(const NodeEvaluation& evaluation) {
       }
     }
   }
+  if (z_loss > 0) evaluation.output(4).values[0] = z_loss * squares;
 }
 
 void evaluate_attention(const NodeEvaluation& evaluation) {

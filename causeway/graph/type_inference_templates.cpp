@@ -174,7 +174,12 @@ std::vector<TensorType> template_types(const NodeTypes& given) {
       given.require(given.inputs[3] == TensorType{DType::kF32, {given.shape(0)[0]}}, "takes f32 token weights [N]");
       given.require(given.attributes.value >= 0 && std::isfinite(given.attributes.value),
                     "takes a cap of its logits above 0, or none");
-      return {{DType::kF32, {}}, given.inputs[0], {DType::kF32, given.shape(1)}, {DType::kF32, {given.shape(0)[0]}}};
+      given.require(given.attributes.z_loss >= 0 && std::isfinite(given.attributes.z_loss),
+                    "takes a coefficient of its z-loss above 0, or none");
+      std::vector<TensorType> outputs = {
+          {DType::kF32, {}}, given.inputs[0], {DType::kF32, given.shape(1)}, {DType::kF32, {given.shape(0)[0]}}};
+      if (given.attributes.z_loss > 0) outputs.push_back({DType::kF32, {}});
+      return outputs;
     }
     case Op::kUserKernel:
       return user_kernel_types(given);

@@ -11,6 +11,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/model/family.h"
 #include "causeway/model/language_model.h"
+#include "causeway/model/quantized_weight.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/step.h"
@@ -21,6 +22,8 @@ double AdapterConfig::scale() const {
   const auto r = static_cast<double>(rank);
   return (alpha == 0 ? 2 * r : alpha) / (kind == AdapterKind::kRslora ? std::sqrt(r) : r);
 }
+
+Tensor Matrix::value() const { return quantized ? quantized->dequantize() : weight; }
 
 std::vector<std::string> target_patterns(const std::string& targets) {
   std::vector<std::string> patterns;
@@ -43,9 +46,9 @@ namespace {
 
 // As the weight lies: weight + scale b a.
 Tensor sum_of(const Matrix& matrix, const AdapterConfig& config) {
-  const Tensor product =
-      matrix.input_first ? matmul(transpose(matrix.a), transpose(matrix.b)) : matmul(matrix.b, matrix.a);
-  return cast(matrix.weight, DType::kF32) + product * config.scale();
+  const Tensor a = cast(matrix.a, DType::kF32), b = cast(matrix.b, DType::kF32);
+  const Tensor product = matrix.is_input_first() ? matmul(transpose(a), transpose(b)) : matmul(b, a);
+  return cast(matrix.value(), DType::kF32) + product * config.scale();
 }
 
 Tensor lengths_of_rows(const Tensor& sum_of_both, bool input_first) {
@@ -55,19 +58,20 @@ Tensor lengths_of_rows(const Tensor& sum_of_both, bool input_first) {
 }  // namespace
 
 Tensor row_lengths(const Matrix& matrix, const AdapterConfig& config) {
-  return lengths_of_rows(sum_of(matrix, config), matrix.input_first);
+  return lengths_of_rows(sum_of(matrix, config), matrix.is_input_first());
 }
 
 Tensor merged_weight(const Matrix& matrix, const AdapterConfig& config) {
   const Tensor whole = sum_of(matrix, config);
   if (!matrix.magnitude.defined()) return whole;
-  const Tensor factor = matrix.magnitude / lengths_of_rows(whole, matrix.input_first);
-  return whole * (matrix.input_first ? factor : unsqueeze(factor, 1));
+  const Tensor factor = matrix.magnitude / lengths_of_rows(whole, matrix.is_input_first());
+  return whole * (matrix.is_input_first() ? factor : unsqueeze(factor, 1));
 }
 
 Tensor multiply(const Tensor& x, const Matrix& matrix, const AdapterConfig& config, const Tensor& dropout_key) {
+  const Tensor weight = matrix.value();
   const auto by_weight = [&](const Tensor& given) {
-    return matrix.input_first ? matmul(given, matrix.weight) : linear(given, matrix.weight);
+    return matrix.is_input_first() ? matmul(given, weight) : linear(given, weight);
   };
   const Tensor product = by_weight(x);
   if (!matrix.has_adapter()) return product;
@@ -112,19 +116,22 @@ std::string describe_adapters(const LanguageModel& model) {
   int64_t elements = 0;
   for (const Parameter& parameter : model.parameters())
     if (parameter.is_adapter) elements += element_count(parameter.tensor.shape()).constant();
-  return fmt::format("{} of rank {} on {} matrices, {} parameters", config.kind, config.rank, count, elements);
+  const std::string base = config.has_quantized_base() ? fmt::format(", the base in {}", config.base) : "";
+  return fmt::format("{} of rank {} on {} matrices, {} parameters{}", config.kind, config.rank, count, elements, base);
 }
 
 void merge_adapters(const LanguageModel& adapted, LanguageModel& model) {
   std::vector<std::byte> bytes;
   for (const Parameter& parameter : model.parameters()) {
     const auto matrix = std::ranges::find_if(adapted.matrices(), [&](const Matrix& one) {
-      return one.has_adapter() && one.name + ".weight" == parameter.name;
+      return (one.has_adapter() || one.quantized) && one.name + ".weight" == parameter.name;
     });
     Tensor target = parameter.tensor, source = adapted.parameter(parameter.name).tensor;
     if (matrix != adapted.matrices().end()) {
       Step step([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
-        return {merged_weight(*matrix, adapted.adapter())};
+        const Tensor whole =
+            matrix->has_adapter() ? merged_weight(*matrix, adapted.adapter()) : cast(matrix->value(), DType::kF32);
+        return {matrix->input_first && !matrix->is_input_first() ? transpose(whole) : whole};
       });
       source = step({}).front();
     }
@@ -148,10 +155,10 @@ void initialize_adapters(LanguageModel& model, uint64_t seed) {
       Matrix& matrix = matrices[i];
       const RandomStreams streams(0);
       const double bound = 1 / std::sqrt(static_cast<double>(matrix.a.size(1).constant()));
-      matrix.a.assign((rand(matrix.a.shape(), keys[i]) * 2.0 - 1.0) * bound);
+      matrix.a.assign(cast((rand(matrix.a.shape(), keys[i]) * 2.0 - 1.0) * bound, matrix.a.dtype()));
       matrix.b.assign(zeros_like(matrix.b));
       if (matrix.magnitude.defined())
-        matrix.magnitude.assign(lengths_of_rows(cast(matrix.weight, DType::kF32), matrix.input_first));
+        matrix.magnitude.assign(lengths_of_rows(cast(matrix.value(), DType::kF32), matrix.is_input_first()));
     }
     return {};
   });

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 namespace causeway::model {
 
 class LanguageModel;
+class QuantizedWeight;
 
 inline constexpr char kAllLinear[] = "all-linear";
 
@@ -27,6 +29,17 @@ constexpr auto named_values(AdapterKind) {
       {{AdapterKind::kLora, "lora"}, {AdapterKind::kRslora, "rslora"}, {AdapterKind::kDora, "dora"}});
 }
 
+// How matrices of the layers lie that adapters leave as they are.
+enum class BaseWeights {
+  kUnquantized,  // in the type that they are multiplied in
+  kF8,           // f8e4m3, and for each output an f32: its row's largest magnitude / 448
+  kNf4,          // causeway/model/nf4.h
+};
+constexpr auto named_values(BaseWeights) {
+  return std::to_array<NamedValue<BaseWeights>>(
+      {{BaseWeights::kUnquantized, "unquantized"}, {BaseWeights::kF8, "f8"}, {BaseWeights::kNf4, "nf4"}});
+}
+
 struct AdapterConfig {
   int64_t rank = 0;    // 0: there are no adapters
   double alpha = 0;    // 0: twice the rank
@@ -36,8 +49,11 @@ struct AdapterConfig {
   // ("q_proj", "mlp.up_proj"), or a whole name with * and ? in it ("model.layers.1?.*"). "all-linear": all matrices of
   // the layers.
   std::string targets = kAllLinear;
+  // How the matrices of the layers lie, those without an adapter too.
+  BaseWeights base = BaseWeights::kUnquantized;
 
   bool is_used() const { return rank > 0; }
+  bool has_quantized_base() const { return is_used() && base != BaseWeights::kUnquantized; }
   // What B A is multiplied by.
   double scale() const;
   bool operator==(const AdapterConfig&) const = default;
@@ -51,12 +67,18 @@ bool matches_target(const std::string& pattern, const std::string& matrix);
 // A matrix that activations are multiplied by, and its adapter.
 struct Matrix {
   std::string name;          // "model.layers.0.self_attn.q_proj"
-  Tensor weight;             // [out, in]
-  bool input_first = false;  // the weight is [in, out]
-  // f32, of an adapter: a [rank, in] and b [out, rank], and of DoRA the rows' lengths [out]. Undefined without one.
+  Tensor weight;             // [out, in]; undefined where it is quantized
+  bool input_first = false;  // the weight is [in, out], in files at least
+  // Of an adapter: a [rank, in] and b [out, rank], f32 or bf16, and of DoRA the rows' lengths [out], f32. Undefined
+  // without one.
   Tensor a = {}, b = {}, magnitude = {};
+  std::shared_ptr<QuantizedWeight> quantized = {};
 
   bool has_adapter() const { return a.defined(); }
+  // What activations are multiplied by: the weight, or what the quantized one is.
+  Tensor value() const;
+  // Whether that is [in, out].
+  bool is_input_first() const { return input_first && !quantized; }
 };
 
 // x [..., in] multiplied by a matrix and its adapter: [..., out]. The adapter's dropout draws by `dropout_key`, i64
@@ -69,13 +91,15 @@ void require_targets(const LanguageModel& model);
 
 // f32 [out]: how long the rows of weight + scale b a are.
 Tensor row_lengths(const Matrix& matrix, const AdapterConfig& config);
-// f32, as the weight lies: what weight and adapter are together, as one matrix.
+// f32, as Matrix::value() lies: what weight and adapter are together, as one matrix.
 Tensor merged_weight(const Matrix& matrix, const AdapterConfig& config);
 
-// "lora of rank 16 on 224 matrices, 41943040 parameters", of the layers that are here; empty where there are none.
+// "lora of rank 16 on 224 matrices, 41943040 parameters, the base in nf4", of the layers that are here; empty where
+// there are none.
 std::string describe_adapters(const LanguageModel& model);
 
-// Overwrites a model's parameters by what those of `adapted`, a whole model in f32, and their adapters are together.
+// Overwrites a model's parameters by what those of `adapted`, a whole model in f32, and their adapters are together; of
+// quantized ones by what they are multiplied as.
 void merge_adapters(const LanguageModel& adapted, LanguageModel& model);
 
 // Gives adapters their first values, which change nothing of what the model computes: A uniform within 1 / sqrt(in), B

@@ -11,6 +11,7 @@
 #include "causeway/base/file.h"
 #include "causeway/base/json_document.h"
 #include "causeway/model/family.h"
+#include "causeway/model/quantized_weight.h"
 #include "causeway/program/context.h"
 
 namespace causeway::model {
@@ -19,7 +20,7 @@ namespace {
 constexpr std::string_view kOutputLayer = "lm_head.weight";
 constexpr std::string_view kF64 = "F64";  // as the format has it
 
-std::vector<int64_t> sizes_of(const Parameter& parameter) { return evaluate(parameter.tensor.shape(), {}); }
+std::vector<int64_t> sizes_of(const Parameter& parameter) { return parameter.stored_shape(); }
 
 // The names under which files have a tensor: its own, and that of a base model saved by itself.
 std::vector<std::string> names_in_files(const ModelFamily& family, const std::string& name) {
@@ -175,7 +176,7 @@ std::vector<StoredWeight> find_weights(const LanguageModel& model, const Safeten
                                        std::string_view without) {
   std::vector<StoredWeight> found;
   for (const Parameter& parameter : model.parameters()) {
-    if (parameter.is_adapter || parameter.name == without) continue;
+    if (!parameter.is_stored() || parameter.name == without) continue;
     const std::string stored = stored_name(weights, model.config(), parameter.name);
     if (stored.empty()) fail_missing(weights, model_family(model.config().family), parameter.name);
     check_shape(weights, stored, sizes_of(parameter));
@@ -194,9 +195,19 @@ void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, ui
 std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights,
                                           std::string_view without) {
   std::vector<StoredWeight> found = find_weights(model, weights, without);
-  for (const StoredWeight& one : found)
-    load_tensor(model.parameter(one.name).tensor, weights.entry(one.stored_name), weights.data(one.stored_name),
-                one.stored_name);
+  std::optional<ThreadPool> pool;
+  for (const StoredWeight& one : found) {
+    const Parameter& parameter = model.parameter(one.name);
+    const SafetensorsEntry& entry = weights.entry(one.stored_name);
+    if (!parameter.quantized) {
+      load_tensor(parameter.tensor, entry, weights.data(one.stored_name), one.stored_name);
+      continue;
+    }
+    std::vector<float> values = as_f32(entry, weights.data(one.stored_name));
+    if (parameter.input_first) values = transposed(values, one.shape[0], one.shape[1]);
+    if (!pool) pool.emplace();
+    parameter.quantized->write(values, *pool);
+  }
   return found;
 }
 

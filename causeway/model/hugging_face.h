@@ -42,8 +42,9 @@ std::vector<StoredWeight> find_weights(const LanguageModel& model, const Safeten
 // The elements of a weight from `first` on, as f32: f64 is rounded to nearest even.
 void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, uint64_t first, std::span<float> values);
 
-// Overwrites every parameter that the model or its part has but `without`, or what the rank holds of it; other types
-// are converted. Reads nothing else. Returns and throws as find_weights().
+// Overwrites every parameter that the model or its part has but `without`, or what the rank holds of it; other types are
+// converted, and matrices that are quantized are so from the values in the files, by every rank that holds a part of
+// them. Reads nothing else. Returns and throws as find_weights().
 std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights,
                                           std::string_view without = {});
 

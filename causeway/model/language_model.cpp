@@ -10,6 +10,7 @@
 #include "causeway/model/family.h"
 #include "causeway/model/key_value_cache.h"
 #include "causeway/model/parameter_sharding.h"
+#include "causeway/model/quantized_weight.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/normal_values.h"
 #include "causeway/tensor/ops.h"
@@ -40,15 +41,21 @@ void fill_with_normal(Tensor& tensor, const NormalValues& values) {
   write_rounded(tensor, made);
 }
 
+// What is frozen takes the fewest bytes.
+int64_t least_bytes(const ModelConfig& config, const NewWeights& weights) {
+  const int64_t elements = parameter_count(config);
+  const auto trained = static_cast<int64_t>(size_bytes(weights.trained_type));
+  if (!weights.is_trained) return elements * trained;
+  return std::min(elements * trained, least_bytes_of_base(weights.adapter, elements, weights.frozen_type));
+}
+
 // Before anything is allocated: a processor's memory is promised in any amount, and the kernel ends the program when
 // it is used.
 void require_memory(const ModelConfig& config, const ModelPart& part, const NewWeights& weights) {
   const Device& device = Context::current()->device();
   // What a rank holds at least: some parameters may not divide.
   const double share = held_share(Context::current()->mesh()) / static_cast<double>(part.stages());
-  const DType least = weights.is_trained ? weights.frozen_type : DType::kF32;
-  const int64_t all = parameter_count(config) * static_cast<int64_t>(size_bytes(least));
-  const auto bytes = static_cast<int64_t>(static_cast<double>(all) * share);
+  const auto bytes = static_cast<int64_t>(static_cast<double>(least_bytes(config, weights)) * share);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("the weights need {}, and {} has {}", format_bytes(bytes), device.name(),
@@ -78,6 +85,12 @@ std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, 
   return model;
 }
 
+std::vector<int64_t> Parameter::stored_shape() const {
+  if (!quantized) return evaluate(tensor.shape(), {});
+  return input_first ? std::vector{quantized->inputs(), quantized->outputs()}
+                     : std::vector{quantized->outputs(), quantized->inputs()};
+}
+
 const Parameter& LanguageModel::parameter(const std::string& name) const {
   std::vector<std::string> names;
   for (const Parameter& parameter : parameters_) {
@@ -101,6 +114,23 @@ bool LanguageModel::begin_head() {
   return part_.holds_head();
 }
 
+void LanguageModel::initialize(Tensor& tensor, const std::string& name, Initial initial, uint64_t seed) const {
+  const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
+  if (initial == Initial::kOnes || initial == Initial::kZeros)
+    return fill_with(tensor, initial == Initial::kOnes ? 1.0f : 0.0f);
+  fill_with_normal(tensor,
+                   {.seed = seed,
+                    .stream = hash_text(name).low,
+                    .standard_deviation = config_.initializer_range * (initial == Initial::kNormal ? 1 : residual)});
+}
+
+Parameter& LanguageModel::add_parameter(const std::string& name, const Tensor& tensor) {
+  Parameter parameter{name, tensor, tensor.rank() >= 2};
+  parameter.is_copy = !declared_piece_ && !part_.holds_embedding();
+  parameter.piece = declared_piece_.value_or(parameter.is_copy ? part_.pieces() - 1 : 0);
+  return parameters_.emplace_back(std::move(parameter));
+}
+
 Tensor LanguageModel::declare(const std::string& name, const std::vector<ParameterDim>& dims, Initial initial,
                               const NewWeights& weights) {
   std::vector<int64_t> shape;
@@ -109,28 +139,16 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   const bool only_multiplied =
       shape.size() >= 2 && declared_piece_.has_value();  // embeddings are declared before layers
   const bool is_trained = !weights.is_trained || weights.is_trained(name);
-  const DType type = is_trained || shape.size() < 2 ? DType::kF32 : weights.frozen_type;
-  Tensor tensor = only_multiplied && is_trained && weights.storage == WeightStorage::kHalves
-                      ? Tensor::uninitialized_halves(shape, lies)
-                      : Tensor::uninitialized(shape, type, lies);
-  const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
-  const bool is_normal = initial == Initial::kNormal || initial == Initial::kResidualNormal;
-  if (weights.seed && is_normal) {
-    fill_with_normal(tensor,
-                     {.seed = *weights.seed,
-                      .stream = hash_text(name).low,
-                      .standard_deviation = config_.initializer_range * (initial == Initial::kNormal ? 1 : residual)});
-  } else if (weights.seed) {
-    fill_with(tensor, initial == Initial::kOnes ? 1.0f : 0.0f);
-  }
-  Parameter parameter{name, tensor, shape.size() >= 2};
+  const DType type = shape.size() < 2 ? DType::kF32 : is_trained ? weights.trained_type : weights.frozen_type;
+  const bool may_be_halves = only_multiplied && is_trained && type == DType::kF32;
+  Tensor tensor = may_be_halves && weights.storage == WeightStorage::kHalves ? Tensor::uninitialized_halves(shape, lies)
+                                                                             : Tensor::uninitialized(shape, type, lies);
+  if (weights.seed) initialize(tensor, name, initial, *weights.seed);
+  Parameter& parameter = add_parameter(name, tensor);
   parameter.is_trained = is_trained;
   parameter.only_multiplied = only_multiplied;
-  parameter.is_copy = !declared_piece_ && !part_.holds_embedding();
   // The rows of an untied embedding are of kLookup.
   parameter.is_shared = !declared_piece_ && !part_.is_whole() && dims[0].logical == LogicalDim::kVocabulary;
-  parameter.piece = declared_piece_.value_or(parameter.is_copy ? part_.pieces() - 1 : 0);
-  parameters_.push_back(std::move(parameter));
   return tensor;
 }
 
@@ -143,22 +161,50 @@ void LanguageModel::declare_score(const NewWeights& weights) {
 
 void LanguageModel::initialize_score(uint64_t seed) {
   CAUSEWAY_CHECK(score_.defined());
-  fill_with_normal(score_, {.seed = seed,
-                            .stream = hash_text(kScoreWeight).low,
-                            .standard_deviation = config_.initializer_range});
+  initialize(score_, kScoreWeight, Initial::kNormal, seed);
+}
+
+void LanguageModel::declare_quantized(Matrix& matrix, ParameterDim out, ParameterDim in, Initial initial,
+                                      const NewWeights& weights) {
+  if (weights.adapter.base == BaseWeights::kNf4 && !code_values_.defined()) code_values_ = make_code_values();
+  matrix.quantized =
+      std::make_shared<QuantizedWeight>(matrix.name, weights.adapter.base, out, in, weights.frozen_type, code_values_);
+  const std::string name = matrix.name + ".weight";
+  for (const QuantizedPart& part : matrix.quantized->parts()) {
+    Parameter& parameter = add_parameter(part.name.empty() ? name : name + "." + part.name, part.tensor);
+    parameter.is_trained = false;
+    parameter.is_scale = !part.name.empty();
+    if (parameter.is_scale) continue;
+    parameter.only_multiplied = true;
+    parameter.input_first = matrix.input_first;
+    parameter.quantized = matrix.quantized;
+  }
+  if (!weights.seed) return;
+  const std::vector<int64_t> shape = parameter(name).stored_shape();
+  Tensor made = Tensor::uninitialized(shape, DType::kF32);
+  initialize(made, name, initial, *weights.seed);
+  std::vector<float> values(static_cast<size_t>(made.local_bytes()) / sizeof(float));
+  made.read_bytes(std::as_writable_bytes(std::span(values)));
+  if (matrix.input_first) values = transposed(values, shape[0], shape[1]);
+  ThreadPool pool;
+  matrix.quantized->write(values, pool);
 }
 
 Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
                                      const NewWeights& weights, MatrixLayout layout) {
-  const bool input_first = layout == MatrixLayout::kInputFirst;
-  const std::vector<ParameterDim> dims = input_first ? std::vector{in, out} : std::vector{out, in};
-  Matrix matrix{.name = name, .weight = declare(name + ".weight", dims, initial, weights), .input_first = input_first};
-  parameters_.back().input_first = input_first;
+  Matrix matrix{.name = name, .weight = {}, .input_first = layout == MatrixLayout::kInputFirst};
   const AdapterConfig& adapter = weights.adapter;
+  if (adapter.has_quantized_base()) {
+    declare_quantized(matrix, out, in, initial, weights);
+  } else {
+    const std::vector<ParameterDim> dims = matrix.input_first ? std::vector{in, out} : std::vector{out, in};
+    matrix.weight = declare(name + ".weight", dims, initial, weights);
+    parameters_.back().input_first = matrix.input_first;
+  }
   const std::vector<std::string> patterns = target_patterns(adapter.targets);
   if (adapter.is_used() && std::ranges::any_of(patterns, [&](const auto& one) { return matches_target(one, name); })) {
     const ParameterDim rank{adapter.rank, LogicalDim::kRank};
-    const NewWeights of_adapter{.storage = weights.storage};
+    const NewWeights of_adapter{.storage = weights.storage, .trained_type = weights.trained_type};
     const auto part = [&](const char* end, const std::vector<ParameterDim>& shape) {
       const Tensor tensor = declare(name + end, shape, Initial::kZeros, of_adapter);
       parameters_.back().is_adapter = true;
@@ -275,7 +321,7 @@ Tensor LanguageModel::logits_after(const ForwardInputs& inputs, const Tensor& la
 
 Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const {
   const Tensor stream = last_stream(inputs);
-  return sum_over_stages(stream.defined() ? loss_of_stream(stream, targets, token_weights)
+  return sum_over_stages(stream.defined() ? loss_of_stream(stream, targets, token_weights, 0).loss
                                           : constant_tensor(DType::kF32, {}, 0));
 }
 
@@ -298,11 +344,20 @@ Tensor LanguageModel::sampling_logits(const Tensor& hidden, double temperature) 
   return logit_softcap() > 0 ? logits_of(hidden) * (1 / temperature) : logits_of(hidden * (1 / temperature));
 }
 
-Tensor LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const {
+LossAndZLoss LanguageModel::loss_and_z_loss(const ForwardInputs& inputs, const Tensor& targets,
+                                            const Tensor& token_weights, double coefficient) const {
+  CAUSEWAY_CHECK(part_.is_whole());
+  return loss_of_stream(last_stream(inputs), targets, token_weights, coefficient);
+}
+
+LossAndZLoss LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights,
+                                           double coefficient) const {
   const Scope scope("head");
-  return linear_cross_entropy(
-      last_norm(stream), output_weight(), targets,
-      {.reduction = Reduction::kSum, .token_weights = token_weights, .softcap = logit_softcap()});
+  const LinearCrossEntropyOptions options = {
+      .reduction = Reduction::kSum, .token_weights = token_weights, .softcap = logit_softcap()};
+  const Tensor hidden = last_norm(stream);
+  if (coefficient == 0) return {linear_cross_entropy(hidden, output_weight(), targets, options), {}};
+  return linear_cross_entropy_and_z_loss(hidden, output_weight(), targets, coefficient, options);
 }
 
 Tensor LanguageModel::look_up(const Tensor& ids, const Tensor& table) {

@@ -13,6 +13,7 @@
 #include "causeway/model/model_part.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/model/sequence_order.h"
+#include "causeway/tensor/loss_ops.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway::model {
@@ -34,9 +35,8 @@ struct NewWeights {
   WeightStorage storage = WeightStorage::kElements;
   // Whether a parameter of that name is trained; empty: all are.
   std::function<bool(const std::string& name)> is_trained = {};
-  // In which matrices and tables lie that are not trained: the type they are multiplied in, f32 or bf16. Vectors lie in
-  // f32.
-  DType frozen_type = DType::kF32;
+  // In which matrices and tables lie that are not trained, and that are: f32 or bf16. Vectors lie in f32.
+  DType frozen_type = DType::kF32, trained_type = DType::kF32;
   // Adapters beside them, which are trained whatever `is_trained` says. Their contents are undefined until
   // initialize_adapters().
   AdapterConfig adapter = {};
@@ -44,7 +44,7 @@ struct NewWeights {
 
 struct Parameter {
   std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
-  Tensor tensor;      // f32 unless frozen, in Hugging Face's layout; cut over the mesh where its context has one
+  Tensor tensor;      // f32 or bf16 (NewWeights), in Hugging Face's layout; cut over the mesh where its context has one
   bool decays;        // weight decay applies: matrices and embeddings, not norms and biases
   int64_t piece = 0;  // of the model (ModelPart), where it is used
   // A tied embedding whose output layer is another stage's, or the other way round: both ends hold it, and update it by
@@ -56,6 +56,15 @@ struct Parameter {
   bool is_trained = true;
   bool input_first = false;  // a matrix of GEMMs that lies as [in, out]; others are [out, in]
   bool is_adapter = false;   // a part of an adapter: no weight of the model that it belongs to
+  // Of a frozen matrix that lies in fewer bits: `tensor` are its codes, and parameters named "NAME.PART" follow, its
+  // scales.
+  std::shared_ptr<QuantizedWeight> quantized = {};
+  bool is_scale = false;
+
+  // Whether files of the model's weights have a tensor for it.
+  bool is_stored() const { return !is_adapter && !is_scale; }
+  // Of that tensor.
+  std::vector<int64_t> stored_shape() const;
 };
 
 // What one forward pass is given beside the tokens.
@@ -146,6 +155,11 @@ class LanguageModel {
   // [B, T]. Never holds all logits. The same on every rank.
   Tensor loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const;
 
+  // The same, and with a coefficient above 0 the z-loss beside it, which is undefined otherwise
+  // (linear_cross_entropy_and_z_loss()). Of a whole model.
+  LossAndZLoss loss_and_z_loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights,
+                               double coefficient) const;
+
   // -log p(target_i) of each, f32 [B, T], 0 where a target is ignored. The gradient of each is its own, and computes
   // the logits again. Of a whole model. At another `temperature` than 1 of the logits over it; where the family bends
   // logits, all of them are held then.
@@ -157,8 +171,9 @@ class LanguageModel {
   // One piece of it that is here. The residual stream [B, T, width] before it (before the first piece: undefined) gives
   // that after it.
   Tensor run_piece(int64_t piece, const Tensor& stream, const ForwardInputs& given) const;
-  // What comes after the last piece, of its residual stream: as loss(), on the stage that has it.
-  Tensor loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const;
+  // What comes after the last piece, of its residual stream: as loss_and_z_loss(), on the stage that has it.
+  LossAndZLoss loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights,
+                              double coefficient) const;
 
  protected:
   LanguageModel(const ModelConfig& config, const ModelPart& part) : config_(config), part_(part) {}
@@ -204,6 +219,10 @@ class LanguageModel {
  private:
   Tensor last_stream(const ForwardInputs& inputs) const;
   void declare_score(const NewWeights& weights);
+  void initialize(Tensor& tensor, const std::string& name, Initial initial, uint64_t seed) const;
+  // One that is declared now.
+  Parameter& add_parameter(const std::string& name, const Tensor& tensor);
+  void declare_quantized(Matrix& matrix, ParameterDim out, ParameterDim in, Initial initial, const NewWeights& weights);
 
   ModelConfig config_;
   ModelPart part_;
@@ -211,6 +230,7 @@ class LanguageModel {
   std::vector<Matrix> matrices_;
   AdapterConfig adapter_;
   Tensor score_;                           // [1, width], of a reward model
+  Tensor code_values_;                     // that matrices in nf4 share
   std::optional<int64_t> declared_piece_;  // of what is declared now; nothing: what comes before the layers
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "causeway/base/error.h"
@@ -18,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kPeftPrefix = "base_model.model.";
-constexpr char kBaseIdentity[] = "causeway_base";  // in the metadata of the weights' file
+constexpr char kBaseIdentity[] = "causeway_base", kBaseWeights[] = "causeway_base_weights";  // the file's metadata
 constexpr std::string_view kAdapterEnds[] = {".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector"};
 
 // Keys that change nothing of what adapters that are stored compute.
@@ -169,11 +170,19 @@ PeftAdapter read_peft_config(const std::filesystem::path& directory) {
   const Json json = read_json_file(
       path, {.name = "the configuration", .hint = "Fetch the adapter again.", .kind = ErrorKind::kInvalidArgument});
   try {
-    PeftAdapter found{from_peft(json), entry_of<std::string>(json, "base_model_name_or_path", ""), {}};
+    PeftAdapter found{.adapter = from_peft(json),
+                      .base = entry_of<std::string>(json, "base_model_name_or_path", ""),
+                      .base_identity = {}};
     const SafetensorsFile file(directory / kPeftWeightsName);
     found.adapter.targets = targets_in(json, matrices_in(file));
     const auto identity = file.header().metadata.find(kBaseIdentity);
     if (identity != file.header().metadata.end()) found.base_identity = identity->second;
+    const auto base_weights = file.header().metadata.find(kBaseWeights);
+    if (base_weights != file.header().metadata.end()) {
+      const std::optional<BaseWeights> known = value_named<BaseWeights>(base_weights->second);
+      if (!known) refuse_option(kBaseWeights, base_weights->second);
+      found.base_weights = *known;
+    }
     return found;
   } catch (const Error& error) {
     throw Error(error.kind(), error.message(), error.where() == kPeftConfigName ? path.string() : error.where(),
@@ -214,6 +223,7 @@ void save_peft_adapter(const LanguageModel& model, const std::filesystem::path& 
       tensors.push_back({std::string(kPeftPrefix) + parameter.name, dtype, evaluate(parameter.tensor.shape(), {})});
   SafetensorsMetadata metadata = {{"format", "pt"}};
   if (!base_identity.empty()) metadata[kBaseIdentity] = base_identity;
+  if (model.adapter().has_quantized_base()) metadata[kBaseWeights] = name_of(model.adapter().base);
   SafetensorsWriter writer(directory / kPeftWeightsName, tensors, metadata);
   for (const NamedTensorSpec& spec : tensors) {
     const Tensor& tensor = model.parameter(spec.name.substr(kPeftPrefix.size())).tensor;

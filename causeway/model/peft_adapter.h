@@ -19,6 +19,8 @@ struct PeftAdapter {
   std::string base;  // base_model_name_or_path: a directory, or a name on Hugging Face's hub; may be empty
   // What the base was, where this program wrote the file (base_identity()); empty otherwise.
   std::string base_identity;
+  // How its matrices lay, likewise. Not in `adapter`: who goes on with the adapter says it anew.
+  BaseWeights base_weights = BaseWeights::kUnquantized;
 };
 
 // adapter_config.json, without which matrices have an adapter: of one that PEFT saved, and back. Reading throws

@@ -14,7 +14,7 @@ bool has_factors(const Parameter& parameter) { return parameter.tensor.shape().s
 Tensor root_mean_square(const Tensor& x) { return sqrt(mean(x * x)); }
 
 UpdatedParameter adafactor_update(const ParameterUpdate& of, const OptimizerConfig& config) {
-  const Tensor &p = of.parameter.tensor, &g = of.gradient;
+  const Tensor &p = of.value(), &g = of.gradient;
   // 1 - the decay of this step.
   const Tensor share = exp2(log2(of.step) * config.own_number("decay_power"));
   const double epsilon = config.own_number("variance_epsilon");

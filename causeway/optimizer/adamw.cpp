@@ -23,7 +23,7 @@ Optimizer adamw_optimizer() {
     const std::span<const Tensor> state = of.state, first = state.first(state.size() / 2),
                                   second = state.subspan(state.size() / 2);
     const AdamWUpdate updated =
-        adamw_update(of.parameter.tensor, of.gradient, kept_moment(first, Average::kOfValues),
+        adamw_update(of.value(), of.gradient, kept_moment(first, Average::kOfValues),
                      kept_moment(second, Average::kOfSquares), of.learning_rate, of.step, options);
     UpdatedParameter result{updated.parameter, keep_moment(updated.first_moment, first, Average::kOfValues,
                                                            random_16_bits(of, config, Average::kOfValues))};

@@ -23,6 +23,14 @@ constexpr auto named_values(GradientClip) {
   return std::to_array<NamedValue<GradientClip>>({{GradientClip::kNorm, "norm"}, {GradientClip::kValue, "value"}});
 }
 
+// What matrices and tables that are trained lie in (causeway/optimizer/held_weight.h).
+enum class HeldWeights { kF32, kBf16Stochastic, kBf16Kahan };
+constexpr auto named_values(HeldWeights) {
+  return std::to_array<NamedValue<HeldWeights>>({{HeldWeights::kF32, "f32"},
+                                                 {HeldWeights::kBf16Stochastic, "bf16_stochastic"},
+                                                 {HeldWeights::kBf16Kahan, "bf16_kahan"}});
+}
+
 struct OptimizerConfig {
   std::string name = "adamw";  // of a registered one
   double learning_rate = 3e-4;
@@ -32,6 +40,7 @@ struct OptimizerConfig {
   GradientClip gradient_clip_by = GradientClip::kNorm;
   // Of an exponential average of the weights, which is then what is evaluated and saved; 0: no average.
   double average_decay = 0;
+  HeldWeights weights = HeldWeights::kF32;
   std::vector<ParameterGroup> groups = {};  // parameters of which something else holds
   // Of the keys that it adds, by name; what is not here has the key's default.
   std::map<std::string, OptimizerValue> own;

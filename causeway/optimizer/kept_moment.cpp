@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "causeway/graph/op.h"
+#include "causeway/optimizer/stochastic_rounding.h"
 #include "causeway/tensor/ops.h"
 
 namespace causeway::optimizer {
@@ -41,18 +41,6 @@ Tensor in_blocks(const Tensor& x, const Tensor& scales) {
   shape.back() = blocks;
   shape.push_back(Dim(size));
   return reshape(x, shape);
-}
-
-Tensor with_bits_of(const Tensor& x, DType dtype) {
-  Attributes attributes;
-  attributes.dtype = dtype;
-  return apply(Op::kBitcast, {x}, std::move(attributes));
-}
-
-// One of the two neighbours of x in bf16, as f32: the one farther from 0 by the share of the way to it.
-Tensor stochastic_to_bf16(const Tensor& x, const Tensor& random) {
-  constexpr int64_t kUpperBits = -0x10000;
-  return with_bits_of(bitwise_and(with_bits_of(x, DType::kI32) + random, kUpperBits), DType::kF32);
 }
 
 bool is_coded(const Parameter& parameter, const OptimizerConfig& config) { return moment_block(parameter, config) > 0; }
@@ -158,16 +146,14 @@ Tensor random_16_bits(const ParameterUpdate& of, const OptimizerConfig& config, 
   const std::string& form = config.own_text(kMoments);
   const bool rounds = form == "bf16" || (form == "8bit" && is_coded(of.parameter, config));
   if (!rounds || config.own_text(kMomentRounding) == "nearest") return {};
-  const Tensor seed = full({Dim(1)}, of.seed, DType::kI64);
-  const Tensor key = cat({seed, reshape(cast(of.step, DType::kI64), {Dim(1)})}, 0);
-  const Tensor bits = random_bits(of.parameter.tensor.shape(), key, 0);
-  return bitwise_and(average == Average::kOfSquares ? bitwise_right_shift(bits, 16) : bits, 0xffff);
+  const Tensor bits = rounding_bits(of, RoundingStream::kMoments);
+  return average == Average::kOfSquares ? upper_16_bits(bits) : lower_16_bits(bits);
 }
 
 std::vector<Tensor> keep_moment(const Tensor& value, std::span<const Tensor> before, Average average,
                                 const Tensor& random) {
   if (before.size() == 1)
-    return {cast(random.defined() ? stochastic_to_bf16(value, random) : value, before[0].dtype())};
+    return {cast(random.defined() ? stochastically_rounded_to_bf16(value, random) : value, before[0].dtype())};
   const Tensor &codes = before[0], &scales = before[1];
   const Tensor blocks = in_blocks(average == Average::kOfSquares ? sqrt(value) : value, scales);
   const Tensor scale = amax(abs(blocks), -1, true);

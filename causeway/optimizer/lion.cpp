@@ -13,7 +13,7 @@ Optimizer lion_optimizer() {
   optimizer.state = [](const OptimizerConfig&) { return std::vector<OptimizerState>{{"momentum"}}; };
   optimizer.update = [](const ParameterUpdate& of, const OptimizerConfig& config) {
     const double beta1 = config.own_number("beta1"), beta2 = config.own_number("beta2");
-    const Tensor &p = of.parameter.tensor, &m = of.state[0], &g = of.gradient;
+    const Tensor &p = of.value(), &m = of.state[0], &g = of.gradient;
     const Tensor direction = sign(beta1 * m + (1 - beta1) * g);
     const Tensor decayed = of.weight_decay == 0 ? p : p * (1.0 - of.learning_rate * of.weight_decay);
     return UpdatedParameter{decayed - direction * of.learning_rate, {beta2 * m + (1 - beta2) * g}};

@@ -9,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/field_words.h"
 #include "causeway/model/family.h"
+#include "causeway/optimizer/held_weight.h"
 #include "causeway/optimizer/optimizers.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
@@ -51,30 +52,11 @@ void require(bool condition, const std::string& key, const std::string& what, co
   if (!condition) throw Error(ErrorKind::kInvalidArgument, what, "optimizer." + key, hint);
 }
 
-// Of an average: what is trained. Both begin at the same weights.
-Tensor trained_weight(const ParameterUpdate& of) {
-  const Tensor& trained = of.state.back();
-  return where(broadcast_to(le(of.step, 1.0), trained.shape()), of.parameter.tensor, trained);
-}
-
-ParameterUpdate with_parameter(const ParameterUpdate& of, const Parameter& parameter) {
-  return {parameter, of.gradient, of.state, of.learning_rate, of.step, of.weight_decay, of.seed};
-}
-
-// The same update as it is without an average.
-ParameterUpdate without_average(const ParameterUpdate& of, const Parameter& trained) {
-  return {trained,         of.gradient, {of.state.begin(), of.state.end() - 1}, of.learning_rate, of.step,
-          of.weight_decay, of.seed};
-}
-
-// With the average in place of what is trained, which is kept beside it.
-UpdatedParameter averaged(const ParameterUpdate& of, UpdatedParameter updated, const OptimizerConfig& config) {
-  constexpr double kWarmUp = 9;
-  const Tensor decay = minimum(of.step / (of.step + kWarmUp), config.average_decay);
-  const Tensor& average = of.parameter.tensor;
-  updated.state.push_back(updated.parameter);
-  updated.parameter = average + (1.0 - decay) * (updated.parameter - average);
-  return updated;
+// As the optimizer's own update is given it: with what that keeps.
+ParameterUpdate own_update(const ParameterUpdate& of, const OptimizerConfig& config) {
+  ParameterUpdate one = of;
+  one.state.resize(of.state.size() - weight_states(of.parameter, config).size());
+  return one;
 }
 
 // Chen et al., Cautious Weight Decay, 2025 (2510.12402).
@@ -169,21 +151,19 @@ const OptimizerKey* Optimizer::find_key(std::string_view key) const {
 
 void Optimizer::update_each(const std::vector<ParameterUpdate>& parameters, const OptimizerConfig& config,
                             const Take& take) const {
-  std::vector<Parameter> trained;  // which updates refer to
+  std::vector<WeightValues> before;
   std::vector<ParameterUpdate> updates;
-  trained.reserve(parameters.size());
   for (const ParameterUpdate& of : parameters) {
-    Parameter& weight = trained.emplace_back(of.parameter);
-    if (config.average_decay > 0) weight.tensor = trained_weight(of);
-    ParameterUpdate& one =
-        updates.emplace_back(config.average_decay > 0 ? without_average(of, weight) : with_parameter(of, weight));
+    before.push_back(weight_values(of, config));
+    ParameterUpdate& one = updates.emplace_back(own_update(of, config));
+    one.trained = before.back().trained;
     if (config.cautious_decay) one.weight_decay = 0;
   }
   const Take take_trained = [&](size_t i, UpdatedParameter updated) {
     if (config.cautious_decay && parameters[i].weight_decay > 0)
-      updated.parameter = decayed_cautiously(trained[i].tensor, updated.parameter,
+      updated.parameter = decayed_cautiously(before[i].trained, updated.parameter,
                                              parameters[i].learning_rate * parameters[i].weight_decay);
-    take(i, config.average_decay > 0 ? averaged(parameters[i], std::move(updated), config) : std::move(updated));
+    take(i, stored_weights(parameters[i], before[i], std::move(updated), config));
   };
   if (update_all) return update_all(updates, config, take_trained);
   for (size_t i = 0; i < updates.size(); ++i) take_trained(i, update(updates[i], config));
@@ -199,7 +179,7 @@ std::vector<OptimizerState> Optimizer::state_of(const Parameter& parameter, cons
   std::vector<OptimizerState> kept;
   for (const OptimizerState& one : state(config))
     if (!one.kept_for || one.kept_for(parameter)) kept.push_back(one);
-  if (config.average_decay > 0) kept.push_back({.name = "trained", .begins_as_parameter = true});
+  for (OptimizerState& one : weight_states(parameter, config)) kept.push_back(std::move(one));
   return kept;
 }
 
@@ -208,10 +188,10 @@ bool Optimizer::has_gradient_point(const OptimizerConfig& config) const {
 }
 
 Tensor Optimizer::gradient_point_of(const ParameterUpdate& of, const OptimizerConfig& config) const {
-  if (config.average_decay == 0) return gradient_point(of, config);
-  Parameter trained = of.parameter;
-  trained.tensor = trained_weight(of);
-  return gradient_point ? gradient_point(without_average(of, trained), config) : trained.tensor;
+  if (!gradient_point) return trained_weight(of, config);
+  ParameterUpdate one = own_update(of, config);
+  one.trained = weight_values(of, config).trained;
+  return gradient_point(one, config);
 }
 
 int64_t Optimizer::state_bytes(const Parameter& parameter, const OptimizerConfig& config) const {
@@ -224,8 +204,7 @@ int64_t Optimizer::least_state_bytes(int64_t elements, const OptimizerConfig& co
   int64_t bytes = 0;
   for (const OptimizerState& one : state(config))
     if (!one.kept_for && !one.block) bytes += elements * static_cast<int64_t>(size_bytes(one.dtype));
-  if (config.average_decay > 0) bytes += elements * static_cast<int64_t>(sizeof(float));
-  return bytes;
+  return bytes + elements * weight_state_bytes_of_element(config);
 }
 
 const Optimizer& find_optimizer(std::string_view name) {

@@ -67,10 +67,15 @@ struct ParameterUpdate {
   Tensor step;                // f32 []: counts from 1
   double weight_decay = 0;    // 0 for a parameter that does not decay
   int64_t seed = 0;           // of random numbers, below 2^53: the parameter's own, the same on every mesh
+  // What is trained, where that is not the parameter's tensor as it lies: an average is kept there, or bf16.
+  Tensor trained = {};
+
+  // f32 of the parameter's shape: what an update begins with.
+  const Tensor& value() const { return trained.defined() ? trained : parameter.tensor; }
 };
 
 struct UpdatedParameter {
-  Tensor parameter;
+  Tensor parameter;  // f32 from an optimizer's update, and as it lies from update_each()
   std::vector<Tensor> state;
 };
 
@@ -96,11 +101,11 @@ struct Optimizer {
   bool decouples_decay = true;
 
   const OptimizerKey* find_key(std::string_view key) const;
-  // update_all, or update of each, with cautious decay.
+  // update_all, or update of each, with cautious decay, the average and what weights lie in.
   void update_each(const std::vector<ParameterUpdate>& parameters, const OptimizerConfig& config,
                    const Take& take) const;
   // With OptimizerConfig::average_decay the parameter is the average, and what is trained is kept beside the rest: a
-  // step takes min(decay, step / (step + 9)) of the average before it.
+  // step takes min(decay, step / (step + 9)) of the average before it. Both lie as OptimizerConfig::weights says.
 
   // What a parameter's rate is to the recipe's. A group's learning_rate is the rate itself, and rate_factor not for it.
   double rate_factor_of(const Parameter& parameter, const OptimizerConfig& config) const;
@@ -110,7 +115,8 @@ struct Optimizer {
   int64_t state_bytes(const Parameter& parameter, const OptimizerConfig& config) const;
   // Of what is kept of each element of all parameters, by the number of elements alone.
   int64_t least_state_bytes(int64_t elements, const OptimizerConfig& config) const;
-  // Whether gradients are not taken at the parameter, and where they are then.
+  // Whether gradients are not taken at the parameter, and where they are then: of the parameter's shape, f32 or, where
+  // what is trained lies in bf16, that.
   bool has_gradient_point(const OptimizerConfig& config) const;
   Tensor gradient_point_of(const ParameterUpdate& of, const OptimizerConfig& config) const;
 };

@@ -41,7 +41,7 @@ UpdatedParameter update_matrix(const ParameterUpdate& of, const Momentum& moment
                                const OptimizerConfig& config, const OrthogonalUpdate& update) {
   UpdatedParameter updated{{}, {momentum.average}};
   if (update.normalize) direction = update.normalize(direction, of, config, updated.state);
-  const Tensor& p = of.parameter.tensor;
+  const Tensor& p = of.value();
   const Tensor decayed = of.weight_decay == 0 ? p : p * (1.0 - of.learning_rate * of.weight_decay);
   updated.parameter =
       decayed - direction * (of.learning_rate * step_size(of.parameter, config.own_text("update_scale")));

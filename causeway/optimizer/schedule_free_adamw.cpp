@@ -15,12 +15,12 @@ enum Kept : size_t { kBase, kLargestRate, kSumOfWeights, kSecondMoment };
 // z. All three sequences begin at the same weights.
 Tensor base_of(const ParameterUpdate& of) {
   const Tensor& base = of.state[kBase];
-  return where(broadcast_to(le(of.step, 1.0), base.shape()), of.parameter.tensor, base);
+  return where(broadcast_to(le(of.step, 1.0), base.shape()), of.value(), base);
 }
 
 Tensor gradient_point_of(const ParameterUpdate& of, const OptimizerConfig& config) {
   const double average = config.own_number("interpolation");
-  return average * of.parameter.tensor + (1 - average) * base_of(of);
+  return average * of.value() + (1 - average) * base_of(of);
 }
 
 UpdatedParameter schedule_free_update(const ParameterUpdate& of, const OptimizerConfig& config) {
@@ -37,7 +37,7 @@ UpdatedParameter schedule_free_update(const ParameterUpdate& of, const Optimizer
       pow(of.step, config.own_number("average_step_power")) * pow(largest, config.own_number("average_rate_power"));
   const Tensor sum_of_weights = of.state[kSumOfWeights] + weight;
   const Tensor share = where(gt(sum_of_weights, 0.0), weight / sum_of_weights, 0.0);
-  const Tensor& average = of.parameter.tensor;
+  const Tensor& average = of.value();
   UpdatedParameter updated{average + share * (base - average), {base, largest, sum_of_weights}};
   for (Tensor& one : keep_moment(second, kept, Average::kOfSquares, random_16_bits(of, config, Average::kOfSquares)))
     updated.state.push_back(std::move(one));

@@ -12,7 +12,7 @@ Optimizer sgd_optimizer() {
   optimizer.decouples_decay = false;
   optimizer.state = [](const OptimizerConfig&) { return std::vector<OptimizerState>{{"momentum"}}; };
   optimizer.update = [](const ParameterUpdate& of, const OptimizerConfig& config) {
-    const SgdUpdate updated = sgd_update(of.parameter.tensor, of.gradient, of.state[0], of.learning_rate,
+    const SgdUpdate updated = sgd_update(of.value(), of.gradient, of.state[0], of.learning_rate,
                                          {.momentum = config.own_number("momentum"),
                                           .weight_decay = of.weight_decay,
                                           .nesterov = config.own_truth("nesterov")});

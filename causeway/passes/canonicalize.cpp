@@ -281,7 +281,12 @@ class Simplifier {
     return std::nullopt;
   }
 
-  Result gather(const std::vector<Value>& inputs, const Attributes& attributes) const {
+  Result gather(const std::vector<Value>& inputs, const Attributes& attributes) {
+    const Node source = node(inputs[0]);
+    if (source.op == Op::kCast && is_float(graph_.dtype(source.inputs[0])) &&
+        size_bytes(graph_.dtype(source.inputs[0])) < size_bytes(source.attributes.dtype) &&
+        holds_exactly(graph_.dtype(source.inputs[0]), source.attributes.dtype))
+      return make(Op::kCast, {make(Op::kGather, {source.inputs[0], inputs[1]}, attributes)}, source.attributes);
     if (!splat(inputs[0])) return std::nullopt;
     const TensorType result = infer_types(Op::kGather, {graph_.type(inputs[0]), graph_.type(inputs[1])}, attributes)[0];
     return build_.constant(result.dtype, result.shape, *splat(inputs[0]));

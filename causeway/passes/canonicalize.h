@@ -7,6 +7,7 @@
 //     one part is that part; a permute or broadcast that only moves or adds dimensions of size 1 is a reshape;
 //   - recip(sqrt x) is rsqrt x, pow with exponent 1, 2 or -1 is a product or reciprocal, division by a power of two is
 //     a product;
+//   - a gather from a cast that loses nothing and widens is the cast of a gather, so that no wide copy is looked up in;
 //   - a permute of the last two axes before a dot becomes its transpose flag, and batch dimensions of 1 leave the dot.
 // Values are kept up to the sign of zero and the rounding of rsqrt and reciprocals. Nodes nobody needs are dropped.
 #pragma once

@@ -53,7 +53,7 @@ class FlopCounter {
         const double gemm =
             2 * size(element_count(graph_.shape(node.inputs[0]))) * size(graph_.shape(node.inputs[1])[0]);
         // What only gradients are taken of has its logits computed again.
-        if (uses[0] > 0 || uses[3] > 0) add(node, node.backward, gemm);
+        if (uses[0] > 0 || uses[3] > 0 || (uses.size() > 4 && uses[4] > 0)) add(node, node.backward, gemm);
         add(node, true, gemm * ((uses[1] > 0 ? 1 : 0) + (uses[2] > 0 ? 1 : 0)));
         break;
       }

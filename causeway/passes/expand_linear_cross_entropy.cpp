@@ -12,7 +12,7 @@ namespace causeway::passes {
 namespace {
 
 struct Needs {
-  bool loss = false, dx = false, dweight = false, terms = false;
+  bool loss = false, dx = false, dweight = false, terms = false, z_loss = false;
 };
 
 struct Chunk {
@@ -20,6 +20,7 @@ struct Chunk {
   Value dx;       // [n, C], dtype of x
   Value dweight;  // f32 [V, C]
   Value terms;    // f32 [n]
+  Value z_loss;   // f32 []
 };
 
 // Rows of x in one chunk, for constant sizes.
@@ -33,7 +34,8 @@ int64_t rows_per_chunk(int64_t tokens, int64_t vocabulary, int64_t element_bytes
 }
 
 Chunk expand_chunk(const Builder& build, Value x, Value weight, Value targets, Value token_weights, const Needs& needs,
-                   DType logits_type, const Dim& vocabulary, double cap) {
+                   DType logits_type, const Dim& vocabulary, const Attributes& attributes) {
+  const double cap = attributes.value, z_loss = attributes.z_loss;
   Value logits = build.cast(build.dot(x, weight, false, true, logits_type), DType::kF32);
   const Shape shape = build.shape(logits);
   Value bent;  // tanh(logits / cap)
@@ -55,18 +57,36 @@ Chunk expand_chunk(const Builder& build, Value x, Value weight, Value targets, V
   const Value is_target = build.equal(build.iota(build.dtype(targets), shape, 1), over_vocabulary(targets));
   const Value counted = build.less_equal(build.zeros_like(targets), targets);
 
+  // ln of the sum of exponentials of what is shifted; log Z has the shift.
+  Value log_sum;
+  const auto log_of_sum = [&] {
+    if (!log_sum.valid()) log_sum = build.scale(build.log2(sum), std::numbers::ln2);
+    return log_sum;
+  };
+  const auto log_z = [&] { return build.add(log_of_sum(), row_max); };
+
   Chunk chunk;
   if (needs.loss || needs.terms) {
     const Value target_logit = build.reduce_sum(build.select(is_target, shifted, build.zeros_like(shifted)), {1});
-    const Value nll = build.sub(build.scale(build.log2(sum), std::numbers::ln2), target_logit);
+    const Value nll = build.sub(log_of_sum(), target_logit);
     const Value weighted = build.mul(token_weights, nll);
     chunk.terms = build.select(counted, weighted, build.zeros_like(weighted));
     if (needs.loss) chunk.loss = build.reduce_sum(chunk.terms, {0});
   }
+  if (needs.z_loss) {
+    const Value z = log_z();
+    const Value weighted = build.mul(token_weights, build.scale(build.mul(z, z), z_loss));
+    chunk.z_loss = build.reduce_sum(build.select(counted, weighted, build.zeros_like(weighted)), {0});
+  }
   if (needs.dx || needs.dweight) {
     const bool backward = build.graph().backward();
     build.graph().set_backward(true);
-    const Value softmax = build.mul(exponentials, over_vocabulary(build.recip(sum)));
+    Value share = build.recip(sum);
+    if (z_loss > 0) {
+      const Value twice = build.scale(log_z(), 2 * z_loss);
+      share = build.mul(share, build.add(twice, build.constant_like(twice, 1)));
+    }
+    const Value softmax = build.mul(exponentials, over_vocabulary(share));
     const Value one_hot = build.cast(is_target, DType::kF32);
     const Value factor = build.select(counted, token_weights, build.zeros_like(token_weights));
     Value wide = build.mul(build.sub(softmax, one_hot), over_vocabulary(factor));
@@ -79,8 +99,8 @@ Chunk expand_chunk(const Builder& build, Value x, Value weight, Value targets, V
   return chunk;
 }
 
-std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, double cap, const Needs& needs,
-                          const ExpandLinearCrossEntropyOptions& options) {
+std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, const Attributes& attributes,
+                          const Needs& needs, const ExpandLinearCrossEntropyOptions& options) {
   const Builder build(target);
   const Value x = inputs[0];
   // The dots need operands of one type: that of x.
@@ -94,10 +114,14 @@ std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, doubl
   const auto without_padding = [&](Value dweight) {
     return dweight.valid() ? build.slice_axis(dweight, 0, 0, vocabulary) : dweight;
   };
+  const auto outputs = [&](const Chunk& chunk) {
+    std::vector<Value> all = {chunk.loss, chunk.dx, without_padding(chunk.dweight), chunk.terms};
+    if (attributes.z_loss > 0) all.push_back(chunk.z_loss);
+    return all;
+  };
   const bool chunked = tokens.is_constant() && vocabulary.is_constant() && tokens.constant() > 0;
   if (!chunked) {
-    const Chunk chunk = expand_chunk(build, x, weight, inputs[2], inputs[3], needs, logits_type, vocabulary, cap);
-    return {chunk.loss, chunk.dx, without_padding(chunk.dweight), chunk.terms};
+    return outputs(expand_chunk(build, x, weight, inputs[2], inputs[3], needs, logits_type, vocabulary, attributes));
   }
 
   const int64_t count = tokens.constant();
@@ -109,16 +133,17 @@ std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, doubl
   for (int64_t start = 0; start < count; start += rows) {
     const int64_t limit = std::min(count, start + rows);
     const auto part = [&](Value value) { return build.slice_axis(value, 0, start, limit); };
-    const Chunk chunk =
-        expand_chunk(build, part(x), weight, part(inputs[2]), part(inputs[3]), needs, logits_type, vocabulary, cap);
+    const Chunk chunk = expand_chunk(build, part(x), weight, part(inputs[2]), part(inputs[3]), needs, logits_type,
+                                     vocabulary, attributes);
     if (needs.loss) accumulate(total.loss, chunk.loss);
+    if (needs.z_loss) accumulate(total.z_loss, chunk.z_loss);
     if (needs.dx) dx.push_back(chunk.dx);
     if (needs.terms) terms.push_back(chunk.terms);
     if (needs.dweight) accumulate(total.dweight, chunk.dweight);
   }
   if (needs.dx) total.dx = build.concat(std::move(dx), 0);
   if (needs.terms) total.terms = build.concat(std::move(terms), 0);
-  return {total.loss, total.dx, without_padding(total.dweight), total.terms};
+  return outputs(total);
 }
 
 }  // namespace
@@ -129,7 +154,12 @@ Graph expand_linear_cross_entropy(const Graph& graph, const ExpandLinearCrossEnt
   return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
     if (node.op != Op::kLinearCrossEntropy) return copy_node(target, node, inputs);
     const std::vector<int>& used = uses[static_cast<size_t>(&node - first)];
-    return expand(target, inputs, node.attributes.value, {used[0] > 0, used[1] > 0, used[2] > 0, used[3] > 0}, options);
+    const Needs needs = {.loss = used[0] > 0,
+                         .dx = used[1] > 0,
+                         .dweight = used[2] > 0,
+                         .terms = used[3] > 0,
+                         .z_loss = used.size() > 4 && used[4] > 0};
+    return expand(target, inputs, node.attributes, needs, options);
   });
 }
 

@@ -1,7 +1,8 @@
 // Rewrites linear_cross_entropy into primitives, a chunk of tokens at a time, so that the logits of all tokens never
-// exist at once: per chunk the logits, their softmax, the loss, the chunk's dx, and its share of dW (added up in f32 in
-// the order of the chunks). The nodes of a chunk precede those of the next, so that its logits' memory is used again.
-// Only the outputs that are used are computed. Targets that are negative add nothing to the loss and its gradients.
+// exist at once: per chunk the logits, their softmax, the loss (and z-loss), the chunk's dx, and its share of dW (added
+// up in f32 in the order of the chunks). The nodes of a chunk precede those of the next, so that its logits' memory is
+// used again. Only the outputs that are used are computed. Targets that are negative add nothing to the loss and its
+// gradients.
 #pragma once
 
 #include "causeway/graph/graph.h"

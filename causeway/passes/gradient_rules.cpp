@@ -291,16 +291,28 @@ Values linear_cross_entropy_rule(const Request& r) {
     gradient = r.build.cast(gradient, r.build.dtype(r.input(input)));
     result[input] = result[input].valid() ? r.build.add(result[input], gradient) : gradient;
   };
-  if (const Value g = r.output_gradients[0]; g.valid()) {
-    add(0, {r.values[0].node, 1}, g);
-    add(1, {r.values[0].node, 2}, g);
+  const auto add_both = [&](int32_t node, Value factor) {
+    add(0, {node, 1}, factor);
+    add(1, {node, 2}, factor);
+  };
+  Attributes plain = r.node.attributes;
+  plain.z_loss = 0;
+  const bool has_z_loss = r.node.attributes.z_loss > 0;
+  const Value of_loss = r.output_gradients[0], of_z = has_z_loss ? r.output_gradients[4] : of_loss;
+  if (of_loss == of_z) {
+    if (of_loss.valid()) add_both(r.values[0].node, of_loss);
+  } else {
+    // Not of their sum: what the node computes times the z-loss's gradient, and of the loss alone, by logits that are
+    // computed again, the rest.
+    const Value alone = r.graph.add(Op::kLinearCrossEntropy, r.node.inputs, plain);
+    if (of_z.valid()) add_both(r.values[0].node, of_z);
+    add_both(alone.node, !of_z.valid() ? of_loss : of_loss.valid() ? r.build.sub(of_loss, of_z) : r.build.neg(of_z));
   }
   // Of terms, each with a gradient of its own: the loss whose weights are those. The logits are computed again.
   if (const Value g = r.output_gradients[3]; g.valid()) {
-    const Value again = r.graph.add(
-        Op::kLinearCrossEntropy, {r.input(0), r.input(1), r.input(2), r.build.mul(r.input(3), g)}, r.node.attributes);
-    add(0, {again.node, 1}, {});
-    add(1, {again.node, 2}, {});
+    const Value again =
+        r.graph.add(Op::kLinearCrossEntropy, {r.input(0), r.input(1), r.input(2), r.build.mul(r.input(3), g)}, plain);
+    add_both(again.node, {});
   }
   return result;
 }

@@ -36,7 +36,7 @@ Value LocalEmitter::exchange(Op op, Value x, size_t axis) {
   if (dtype == DType::kF32 || dtype == DType::kBF16) return collective(op, x, {axis});
   Attributes bits;
   // bf16 has all their values.
-  if (dtype == DType::kBool || dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2)
+  if (dtype == DType::kBool || dtype == DType::kU8 || dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2)
     return build_.cast(collective(op, build_.cast(x, DType::kBF16), {axis}), dtype);
   if (size_bytes(dtype) != 4 && size_bytes(dtype) != 2)
     throw Error(ErrorKind::kUnsupported,

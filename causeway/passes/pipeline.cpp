@@ -11,6 +11,7 @@
 #include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/printer.h"
 #include "causeway/passes/canonicalize.h"
+#include "causeway/passes/decoded_weights.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/expand_linear_cross_entropy.h"
@@ -78,6 +79,7 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
   // From here on equal nodes may be there on purpose.
   if (options.recompute.policy != RecomputePolicy::kNone)
     list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute, mesh); }});
+  list.push_back({"decode_weights_at_use", decode_weights_at_use});
   list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
                     return expand_linear_cross_entropy(graph, {.logits_bytes = sizes.logits_bytes,
                                                                .most_logits_bytes = sizes.most_logits_bytes,

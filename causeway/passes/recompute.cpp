@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
+#include "causeway/passes/decoded_weights.h"
 #include "causeway/passes/minimum_cut.h"
 #include "causeway/passes/residual_stream.h"
 #include "causeway/passes/weight_gathers.h"
@@ -109,6 +110,7 @@ std::vector<bool> stored_anyway(const Graph& graph, const std::vector<bool>& onc
 // nodes read.
 std::vector<bool> kept_selectively(const Graph& graph) {
   const std::vector<bool> once = computed_once(graph), stored = stored_anyway(graph, once);
+  const std::vector<bool> decoded = find_decoded_weights(graph);
   const size_t nodes = graph.nodes().size();
   std::vector<int32_t> first_value(nodes);  // vertices: nodes, then values, source and sink
   auto vertices = static_cast<int32_t>(nodes);
@@ -124,13 +126,13 @@ std::vector<bool> kept_selectively(const Graph& graph) {
     const auto vertex = static_cast<int32_t>(i);
     for (const Value input : node.inputs) {
       const Node& from = graph.node(input);
-      if (from.backward || is_free(from.op)) continue;
+      if (from.backward || is_free(from.op) || decoded[static_cast<size_t>(input.node)]) continue;
       if (node.backward)
         cut.add_edge(vertex_of(input), sink, MinimumCut::kUncuttable);
       else if (!once[i])
         cut.add_edge(vertex_of(input), vertex, MinimumCut::kUncuttable);
     }
-    if (node.backward || is_free(node.op)) continue;
+    if (node.backward || is_free(node.op) || decoded[i]) continue;
     if (once[i]) cut.add_edge(source, vertex, MinimumCut::kUncuttable);
     for (size_t output = 0; output < node.outputs.size(); ++output) {
       const int64_t bytes = nominal_bytes(node.outputs[output]);
@@ -142,7 +144,7 @@ std::vector<bool> kept_selectively(const Graph& graph) {
   const std::vector<bool> at_sink = cut.sink_side(source, sink);
   std::vector<bool> kept(nodes);
   for (size_t i = 0; i < nodes; ++i) {
-    kept[i] = is_free(graph.nodes()[i].op);
+    kept[i] = is_free(graph.nodes()[i].op) || decoded[i];
     for (size_t output = 0; output < graph.nodes()[i].outputs.size(); ++output)
       if (!at_sink[i] && at_sink[static_cast<size_t>(first_value[i]) + output]) kept[i] = true;
   }
@@ -153,10 +155,12 @@ std::vector<bool> kept_between_blocks(const Graph& graph, const Mesh& mesh) {
   std::vector<std::string_view> blocks;
   for (const Node& node : graph.nodes()) blocks.push_back(block_of_scope(node.scope));
   std::vector<bool> kept = find_weight_gathers(graph, mesh).kept;
+  const std::vector<bool> decoded = find_decoded_weights(graph);
   const auto keep = [&](Value value) { kept[static_cast<size_t>(value.node)] = true; };
   for (size_t i = 0; i < kept.size(); ++i) {
     const Node& node = graph.nodes()[i];
-    if (blocks[i].empty() || is_free(node.op) || op_info(node.op).kind == OpKind::kMessage) kept[i] = true;
+    if (blocks[i].empty() || is_free(node.op) || op_info(node.op).kind == OpKind::kMessage || decoded[i])
+      kept[i] = true;
     if (node.backward) continue;
     for (const Value input : node.inputs)
       if (blocks[static_cast<size_t>(input.node)] != blocks[i]) keep(input);

@@ -9,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/op.h"
 #include "causeway/graph/rewrite.h"
+#include "causeway/passes/decoded_weights.h"
 #include "causeway/passes/local_emitter.h"
 #include "causeway/passes/mesh_layout.h"
 #include "causeway/passes/sharding_rules.h"
@@ -28,8 +29,10 @@ double constant_bytes(const TensorType& type) {
 }
 
 // Weights and optimizer state (a batch is of integers), and what follows from them and constants alone element by
-// element, by movement or as their largest magnitudes: what they are in fewer bits, with scales.
+// element, by movement or as their largest magnitudes: what they are in fewer bits, with scales. And what is decoded of
+// weights that lie in fewer bits.
 std::vector<bool> find_weight_like(const Graph& graph) {
+  const std::vector<bool> decoded = find_decoded_weights(graph);
   std::set<Value> assigned;
   for (const Assignment& assignment : graph.assignments) assigned.insert(assignment.target);
   std::vector<bool> result(graph.nodes().size()), constant(graph.nodes().size());
@@ -50,6 +53,7 @@ std::vector<bool> find_weight_like(const Graph& graph) {
                   (carries && !node.inputs.empty() && every_input([&](size_t input) { return constant[input]; }));
     result[i] = carries && !constant[i] && !node.inputs.empty() &&
                 every_input([&](size_t input) { return result[input] || constant[input]; });
+    result[i] = result[i] || decoded[i];
   }
   return result;
 }
@@ -194,8 +198,13 @@ class Sharder {
     for (int32_t output = 1; output < static_cast<int32_t>(node.outputs.size()); ++output) {
       Layout layout = known({index, output}).own;
       const Layout& operand = known(node.inputs[static_cast<size_t>(output)]).own;
-      for (size_t axis = 0; axis < layout.size(); ++axis)
-        if (layout[axis].is_term() && operand[axis].is_cut()) layout[axis] = operand[axis];
+      for (size_t axis = 0; axis < layout.size(); ++axis) {
+        if (!layout[axis].is_term() || !operand[axis].is_cut()) continue;
+        // Another axis may cut the gradient where this one cuts the operand.
+        Layout next = layout;
+        next[axis] = operand[axis];
+        if (digits_fit(next, node.outputs[static_cast<size_t>(output)].shape, mesh_)) layout = next;
+      }
       get({index, output}, layout);
     }
   }

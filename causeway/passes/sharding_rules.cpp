@@ -188,6 +188,7 @@ std::vector<Factor> factors_of(const Graph& graph, const Node& node) {
     case Op::kScaledDot:
       return {{{0, kNone, 1, kNone}, {0}}, {{kNone, 0, kNone, 1}, {1}}, {{1, 1, 0, 0}, {kTerms}}};
     case Op::kLinearCrossEntropy:
+      if (node.attributes.z_loss > 0) return {{{0, kNone, 0, 0}, {kTerms, 0, kTerms, 0, kTerms}}};
       return {{{0, kNone, 0, 0}, {kTerms, 0, kTerms, 0}}};
     case Op::kAttention:
     case Op::kAttentionGradient:

@@ -18,6 +18,7 @@
 #include "causeway/program/context.h"
 #include "causeway/train/recipe/parameter_groups.h"
 #include "causeway/train/step/recomputation.h"
+#include "causeway/train/step/trained_stages.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::plan {
@@ -73,6 +74,7 @@ int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSiz
   }
   recipe.mesh = sizes;
   if (sizes.pp == 1) recipe.train.pipeline_chunks = 1;
+  train::require_trained_first_piece(recipe);
   const Mesh mesh = make_mesh(sizes);
   const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
@@ -102,7 +104,7 @@ class PlanSearch {
       try {
         one.state_bytes = state_bytes(recipe_, machine_, one.mesh);
       } catch (const Error& error) {
-        // It cuts what the optimizer keeps as a whole.
+        // It cuts what the optimizer keeps as a whole, or its first stage would train nothing.
         one.refused = error;
         return count_tried(1);
       }

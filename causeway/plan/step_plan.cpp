@@ -17,6 +17,7 @@
 #include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/recipe/parameter_groups.h"
 #include "causeway/train/step/recomputation.h"
+#include "causeway/train/step/trained_stages.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::plan {
@@ -180,6 +181,7 @@ bool layers_differ(const Recipe& recipe) {
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
 
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
+  train::require_trained_first_piece(recipe);
   if (!recipe.train.recompute) {
     const auto usable = static_cast<int64_t>(train::kMostOfMemory * machine.memory_bytes);
     std::vector<std::pair<passes::Recomputation, StepPlan>> known;

@@ -58,6 +58,49 @@ Tensor target_loss(std::string_view function, const Tensor& log_probabilities, c
   return reduce_targets(loss, ne(targets, options.ignore_index), options.reduction);
 }
 
+// Of [tokens] each.
+struct CountedTargets {
+  Tensor targets, counts, weights;
+};
+
+CountedTargets count_targets(const Tensor& targets, const LinearCrossEntropyOptions& options) {
+  const Dim tokens = element_count(targets.shape());
+  const Tensor flat_targets = reshape(targets, {tokens});
+  const Tensor counts = ne(flat_targets, options.ignore_index);
+  Tensor weights = constant_tensor(DType::kF32, {tokens}, 1);
+  if (options.token_weights.defined()) {
+    require_argument(options.token_weights.shape() == targets.shape(), "linear_cross_entropy",
+                     "takes token weights shaped as the targets", {targets, options.token_weights});
+    weights = reshape(cast(options.token_weights, DType::kF32), {tokens});
+  }
+  return {flat_targets, counts, weights};
+}
+
+// The outputs of the primitive.
+std::vector<Tensor> losses_of_logits(const Tensor& x, const Tensor& weight, const CountedTargets& counted,
+                                     const LinearCrossEntropyOptions& options, double z_loss) {
+  // A negative target is what the op itself leaves out.
+  const Tensor known = options.ignore_index < 0 ? counted.targets : where(counted.counts, counted.targets, -1);
+  Attributes attributes;
+  attributes.value = options.softcap;
+  attributes.z_loss = z_loss;
+  const std::vector<Tensor> inputs = {reshape(x, {counted.targets.size(0), x.size(-1)}), weight, known,
+                                      counted.weights};
+  return apply_all(Op::kLinearCrossEntropy, inputs, std::move(attributes));
+}
+
+void require_linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
+                                  const LinearCrossEntropyOptions& options) {
+  require_targets("linear_cross_entropy", x, targets);
+  require_argument(
+      weight.rank() == 2 && weight.size(1) == x.size(-1) && is_float(x.dtype()) && is_float(weight.dtype()),
+      "linear_cross_entropy", "takes floats x [..., channels] and weight [classes, channels]", {x, weight});
+  require_argument(options.reduction != Reduction::kBatchMean, "linear_cross_entropy",
+                   "reduces to a mean, a sum or not at all", {x, weight}, "Use cross_entropy.");
+  require_argument(options.softcap >= 0 && std::isfinite(options.softcap), "linear_cross_entropy",
+                   fmt::format("takes a softcap above 0, or 0 for none, not {}", options.softcap), {x, weight});
+}
+
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
@@ -72,33 +115,25 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const Cr
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                             const LinearCrossEntropyOptions& options) {
-  require_targets("linear_cross_entropy", x, targets);
-  require_argument(
-      weight.rank() == 2 && weight.size(1) == x.size(-1) && is_float(x.dtype()) && is_float(weight.dtype()),
-      "linear_cross_entropy", "takes floats x [..., channels] and weight [classes, channels]", {x, weight});
-  require_argument(options.reduction != Reduction::kBatchMean, "linear_cross_entropy",
-                   "reduces to a mean, a sum or not at all", {x, weight}, "Use cross_entropy.");
-  require_argument(options.softcap >= 0 && std::isfinite(options.softcap), "linear_cross_entropy",
-                   fmt::format("takes a softcap above 0, or 0 for none, not {}", options.softcap), {x, weight});
-  const Dim tokens = element_count(targets.shape());
-  const Tensor flat_targets = reshape(targets, {tokens});
-  const Tensor counts = ne(flat_targets, options.ignore_index);
-  Tensor weights = constant_tensor(DType::kF32, {tokens}, 1);
-  if (options.token_weights.defined()) {
-    require_argument(options.token_weights.shape() == targets.shape(), "linear_cross_entropy",
-                     "takes token weights shaped as the targets", {targets, options.token_weights});
-    weights = reshape(cast(options.token_weights, DType::kF32), {tokens});
-  }
-  // A negative target is what the op itself leaves out.
-  const Tensor known = options.ignore_index < 0 ? flat_targets : where(counts, flat_targets, -1);
-  Attributes attributes;
-  attributes.value = options.softcap;
-  const std::vector<Tensor> inputs = {reshape(x, {tokens, x.size(-1)}), weight, known, weights};
-  const std::vector<Tensor> outputs = apply_all(Op::kLinearCrossEntropy, inputs, std::move(attributes));
+  require_linear_cross_entropy(x, weight, targets, options);
+  const CountedTargets counted = count_targets(targets, options);
+  const std::vector<Tensor> outputs = losses_of_logits(x, weight, counted, options, 0);
   if (options.reduction == Reduction::kNone) return reshape(outputs[3], targets.shape());
   const Tensor& loss = outputs[0];
   if (options.reduction == Reduction::kSum) return loss;
-  return loss / sum(where(counts, weights, 0.0));
+  return loss / sum(where(counted.counts, counted.weights, 0.0));
+}
+
+LossAndZLoss linear_cross_entropy_and_z_loss(const Tensor& x, const Tensor& weight, const Tensor& targets,
+                                             double coefficient, const LinearCrossEntropyOptions& options) {
+  require_argument(coefficient > 0 && std::isfinite(coefficient), "linear_cross_entropy_and_z_loss",
+                   fmt::format("takes a coefficient above 0, not {}", coefficient), {x, weight});
+  require_argument(options.reduction == Reduction::kSum, "linear_cross_entropy_and_z_loss", "gives sums", {x, weight},
+                   "Give weights of tokens that add up to 1 for means.");
+  require_linear_cross_entropy(x, weight, targets, options);
+  const std::vector<Tensor> outputs =
+      losses_of_logits(x, weight, count_targets(targets, options), options, coefficient);
+  return {outputs[0], outputs[4]};
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {

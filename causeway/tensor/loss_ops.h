@@ -31,6 +31,17 @@ struct LinearCrossEntropyOptions {
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                             const LinearCrossEntropyOptions& options = {});
 
+// The same sum of losses, and the z-loss of the targets that it is of: coefficient x the sum of weight x log(Z)^2,
+// where Z is the sum of the exponentials of a token's logits (Chowdhery et al., PaLM, 2022, 2204.02311, section 5). f32
+// [] each. The gradient of what adds the two up is computed together with them; that of either alone costs the logits
+// once more.
+struct LossAndZLoss {
+  Tensor loss, z_loss;
+};
+// `options` asks for a sum; the coefficient is above 0.
+LossAndZLoss linear_cross_entropy_and_z_loss(const Tensor& x, const Tensor& weight, const Tensor& targets,
+                                             double coefficient, const LinearCrossEntropyOptions& options);
+
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::kMean);
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::kMean);
 // d^2 / (2 beta) where d = |x - target| < beta, else d - beta / 2.

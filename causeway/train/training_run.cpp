@@ -14,6 +14,7 @@
 #include "causeway/train/checkpoint/shared_run_directory.h"
 #include "causeway/train/initial_weights.h"
 #include "causeway/train/model_tokenizer.h"
+#include "causeway/train/step/trained_stages.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::train {
@@ -49,21 +50,6 @@ std::string reference_weights_of_run(const Ranks& ranks, const std::vector<Check
     }
   });
   return ranks.of_first(weights);
-}
-
-// A gradient that nothing of the first piece asks for is not received, and the stage that sends it would wait for ever.
-// Pieces behind it always receive theirs: they pass one on.
-void require_trained_first_piece(const LanguageModel& model) {
-  const ModelPart& part = model.part();
-  if (part.is_whole() || !part.holds_embedding()) return;
-  if (std::ranges::any_of(model.parameters(), [](const Parameter& one) { return one.is_trained && one.piece == 0; }))
-    return;
-  throw Error(
-      ErrorKind::kUnsupported,
-      fmt::format("nothing is trained of what the first stage begins with, the embedding and the layers before layer "
-                  "{}: such a pipeline is not implemented",
-                  part.first_layer(1)),
-      "mesh.pp", "Set mesh.pp to 1, or train something of the first layers.");
 }
 
 // The key by which a recipe compares the model with the one that the run begins with, for messages.
@@ -238,7 +224,7 @@ void TrainingRun::make_model(const std::vector<CheckpointEntry>& candidates) {
     if (!begins_with_weights && !resumes && !computes_reference) seed = static_cast<uint64_t>(recipe_.train.seed);
     model_ = LanguageModel::create(recipe_.model, own_part(recipe_), new_weights(recipe_, seed));
     require_targets(*model_);
-    require_trained_first_piece(*model_);
+    require_trained_first_piece(recipe_);
   });
   if (begins_with_weights)
     ranks_.together([&] { tokenizer_note_ = compare_with_tokenizer_of_model(recipe_, data_->dataset); });

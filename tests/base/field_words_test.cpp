@@ -63,7 +63,7 @@ TEST(FieldWords, LeadToTheKey) {
 }
 
 TEST(FieldWords, SayWhatThereIsNot) {
-  EXPECT_EQ(key_hint("qlora").find("The base of adapters lies in bf16 or f32"), 0u) << key_hint("qlora");
+  EXPECT_EQ(key_hint("loftq").find("Adapters begin at zero"), 0u) << key_hint("qlora");
   EXPECT_NE(key_hint("wandb.project").find("No service is told"), std::string::npos);
   EXPECT_NE(key_hint("wandb.log_interval").find("No service is told"), std::string::npos);
   EXPECT_NE(key_hint("train.flash_attention").find("nothing to turn on"), std::string::npos);

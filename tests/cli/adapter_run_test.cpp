@@ -112,6 +112,50 @@ TEST_F(AdapterRunTest, WhatDoesNotFitIsRefused) {
   expect_failure({"export", "runs/tuned", "--output", "x"}, 1, {"were trained on another base model"});
 }
 
+// A base in 4 or 8 bits: the same weights whenever it is read, in the run, in a resumed one, beside the adapter and in
+// the merged model, which is told to be another than the base's own.
+TEST_F(AdapterRunTest, QuantizedBaseIsTheSameEverywhere) {
+  make_base();
+  const auto text_of = [&](const std::string& model) {
+    const Outcome text = run({"generate", model, "--prompt", "the river", "--tokens", "24", "--temperature", "0"});
+    EXPECT_EQ(text.status, 0) << text.err;
+    return text.out;
+  };
+  for (const std::string base : {"nf4", "f8"}) {
+    const std::string form = "lora.base=" + base, name = "run_" + base;
+    const std::vector<std::string> options = {form, "train.precision=f32", "optimizer.learning_rate=0.1"};
+    const auto train = [&](std::vector<std::string> arguments) {
+      arguments.insert(arguments.begin(), {"train", "tune.yaml"});
+      arguments.insert(arguments.end(), options.begin(), options.end());
+      return run(arguments);
+    };
+    const Outcome trained = train({"name=" + name});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    EXPECT_NE(trained.err.find("the base in " + base), std::string::npos) << trained.err;
+    ASSERT_EQ(train({"name=parts_" + base, "train.steps=3", "--quiet"}).status, 0);
+    ASSERT_EQ(train({"name=parts_" + base, "--resume", "auto", "--quiet"}).status, 0);
+    const Outcome exported = run({"export", "runs/" + name, "--output", "adapter_" + base});
+    ASSERT_EQ(exported.status, 0) << exported.err;
+    EXPECT_NE(exported.out.find("base: the adapter was trained on it in " + base), std::string::npos) << exported.out;
+    ASSERT_EQ(run({"export", "runs/parts_" + base, "--output", "again_" + base}).status, 0);
+    EXPECT_EQ(weights_of("again_" + base), weights_of("adapter_" + base));
+    const Outcome merged = run({"export", "runs/" + name, "--output", "merged_" + base, "--merged"});
+    ASSERT_EQ(merged.status, 0) << merged.err;
+    EXPECT_NE(merged.out.find("base: its matrices are what they were trained as, " + base), std::string::npos);
+    EXPECT_NE(merged.out.find("is lost"), std::string::npos) << merged.out;
+    const std::string text = text_of("runs/" + name);
+    EXPECT_EQ(text_of("adapter_" + base), text);
+    EXPECT_EQ(text_of("merged_" + base), text);
+    expect_failure({"train", "tune.yaml", "name=" + name, "--resume", "auto", "train.steps=9"}, 1,
+                   {"lora.base is \"" + base + "\" in the checkpoint and \"unquantized\" in this run"});
+    // Who goes on with the adapter says how the base lies.
+    ASSERT_EQ(run({"train", "tune.yaml", "name=on_" + base, "lora.from=adapter_" + base, form, "train.steps=1"}).status,
+              0);
+  }
+  expect_failure({"train", "tune.yaml", "name=a", "lora.base=int4"}, 1, {"lora.base", "nf4"});
+  expect_failure({"train", "tune.yaml", "name=a", "load_in_4bit=true"}, 1, {"lora.base"});
+}
+
 // Run and adapter find their base from anywhere.
 TEST_F(AdapterRunTest, AnotherWorkingDirectoryGivesTheSameText) {
   make_base();

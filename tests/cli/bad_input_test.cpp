@@ -69,6 +69,23 @@ TEST_F(BadInputTest, RecipesThatNoMachineCanHold) {
   EXPECT_FALSE(std::filesystem::exists(path("runs/tiny/recipe.yaml")));
 }
 
+// What training would refuse is neither planned nor explained, whichever stage is asked about.
+TEST_F(BadInputTest, APipelineWhoseFirstStageTrainsNothing) {
+  prepare_data();
+  const std::string frozen =
+      "optimizer.groups=[{pattern: 'model.embed*', frozen: true}, {pattern: 'model.layers.0.*', frozen: true}]";
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"plan", "tiny.yaml", "--hardware", "h200"},
+                                             {"explain", "tiny.yaml"},
+                                             {"explain", "tiny.yaml", "--stage", "1"}}) {
+    std::vector<std::string> words = command;
+    words.insert(words.end(), {"mesh.pp=2", frozen});
+    expect_failure(words, 1,
+                   {"mesh.pp: nothing is trained of what the first stage begins with",
+                    "Set mesh.pp to 1, or train something of the first layers."});
+  }
+}
+
 TEST_F(BadInputTest, ExplainingGenerationInOtherWays) {
   prepare_data();
   for (const char* option : {"--graph", "--passes"})

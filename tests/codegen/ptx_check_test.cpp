@@ -351,6 +351,21 @@ TEST(PtxBulkCopies, EachWaitFenceAndBarrierIsNeeded) {
       HasSubstr("read with no wait for its mbarrier"));
 }
 
+// Results that a block keeps to itself, behind what loads bring: no MMA reads them, wherever within a load one begins.
+TEST(PtxBulkCopies, MemoryBehindLoadsIsNoOperand) {
+  std::string kept = with(kPipeline, "\tor.b64 %rd3, %rd2,", "\tadd.s64 %rd2, %rd2, 2;\n\tor.b64 %rd3, %rd2,");
+  for (const char* text :
+       {"\tcp.async.bulk.wait_group.read 0;  // for room\n", "\tfence.proxy.async.shared::cta;\n",
+        "\tcp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd1, {%r31, %r31}], [memory+32768];\n",
+        "\tcp.async.bulk.commit_group;\n", "\tcp.async.bulk.wait_group.read 0;  // at the end\n"})
+    kept = with(kept, text, "");
+  EXPECT_THAT(first_finding(kept, 256), IsEmpty());
+  for (const char* operand : {"memory+8240", "memory+16368"})
+    EXPECT_THAT(first_finding(with(kept, "memory+32768", operand), 256),
+                HasSubstr("was written with no fence.proxy.async after it"))
+        << operand;
+}
+
 TEST(PtxCheck, APathThatCannotBeFollowedIsSaid) {
   const std::string products = with(kPipeline, "\tbra END;\n", "\tcall.uni other, (%r1);\n\tbra END;\n");
   EXPECT_THAT(first_finding(products, 256), HasSubstr("the path cannot be followed"));

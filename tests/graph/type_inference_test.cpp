@@ -358,6 +358,14 @@ TEST(TypeInference, LinearCrossEntropy) {
     capped.value = cap;
     EXPECT_THROW(infer_types(Op::kLinearCrossEntropy, {x, w, t, m}, capped), Error) << cap;
   }
+  Attributes with_z_loss;
+  with_z_loss.z_loss = 1e-4;
+  EXPECT_EQ(infer_types(Op::kLinearCrossEntropy, {x, w, t, m}, with_z_loss).back(), (TensorType{DType::kF32, {}}));
+  EXPECT_EQ(infer_types(Op::kLinearCrossEntropy, {x, w, t, m}, with_z_loss).size(), 5u);
+  for (const double coefficient : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    with_z_loss.z_loss = coefficient;
+    EXPECT_THROW(infer_types(Op::kLinearCrossEntropy, {x, w, t, m}, with_z_loss), Error) << coefficient;
+  }
 }
 
 class AttentionRule : public testing::Test {

@@ -5,6 +5,7 @@
 
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/tensor/ops.h"
+#include "tests/optimizer/optimizer_steps.h"
 
 namespace causeway::optimizer {
 namespace {
@@ -21,25 +22,22 @@ TEST(AdamW, IsItsFormulas) {
   const double rate = 0.05;
   for (const double decay : {0.1, 0.0}) {
     std::vector<double> p = {1, -2, 0.5, 3}, m(4), v(4);
-    Parameter parameter{"weight", Tensor::from_values(p, {2, 2}), decay > 0};
-    std::vector<Tensor> state = {zeros({2, 2}), zeros({2, 2})};
-    EXPECT_EQ(adamw.state_bytes(parameter, config), 2 * 4 * 4);
+    OptimizerSteps steps(config, {"weight", Tensor::from_values(p, {2, 2}), decay > 0});
+    ASSERT_EQ(steps.state.size(), 2u);
+    EXPECT_EQ(adamw.state_bytes(steps.parameter, config), 2 * 4 * 4);
     EXPECT_EQ(adamw.least_state_bytes(4, config), 2 * 4 * 4);
     for (int step = 1; step <= 4; ++step) {
       const std::vector<double> g = {0.5 * step, -0.25, 0, 1.0 / step};
-      const UpdatedParameter updated = adamw.update(
-          {parameter, Tensor::from_values(g, {2, 2}), state, full({}, rate), full({}, step), decay}, config);
+      steps.take(g, rate, decay);
       for (size_t i = 0; i < p.size(); ++i) {
         m[i] = 0.8 * m[i] + 0.2 * g[i];
         v[i] = 0.99 * v[i] + 0.01 * g[i] * g[i];
         const double mean = m[i] / (1 - std::pow(0.8, step)), square = v[i] / (1 - std::pow(0.99, step));
         p[i] = p[i] * (1 - rate * decay) - rate * mean / (std::sqrt(square) + 1e-3);
-        EXPECT_NEAR(updated.parameter.values()[i], p[i], 1e-6) << step;
-        EXPECT_NEAR(updated.state[0].values()[i], m[i], 1e-6) << step;
-        EXPECT_NEAR(updated.state[1].values()[i], v[i], 1e-6) << step;
+        EXPECT_NEAR(steps.values()[i], p[i], 1e-6) << step;
+        EXPECT_NEAR(steps.state[0].values()[i], m[i], 1e-6) << step;
+        EXPECT_NEAR(steps.state[1].values()[i], v[i], 1e-6) << step;
       }
-      parameter.tensor = updated.parameter;
-      state = updated.state;
     }
   }
 }

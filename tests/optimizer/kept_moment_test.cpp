@@ -13,6 +13,7 @@
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
+#include "tests/optimizer/optimizer_steps.h"
 
 namespace causeway::optimizer {
 namespace {
@@ -183,15 +184,12 @@ std::vector<double> kept_values(const Tensor& codes, const Tensor& scales, bool 
 }
 
 TEST(KeptMoment, AdamWInEightBitsIsItsFormulas) {
-  const Optimizer& adamw = find_optimizer("adamw");
   const OptimizerConfig config = config_of("8bit", 32);
   const double rate = 0.01, decay = 0.1;
   const size_t count = 4 * 96;
   std::vector<double> p = numbers(count, 1, 5);
-  Parameter parameter{"weight", Tensor::from_values(p, {4, 96}), true};
-  std::vector<Tensor> state;
-  for (const OptimizerState& one : adamw.state_of(parameter, config))
-    state.push_back(Tensor::zeroed(evaluate(one.shape(parameter), {}), one.dtype));
+  OptimizerSteps steps(config, {"weight", Tensor::from_values(p, {4, 96}), true});
+  std::vector<Tensor>& state = steps.state;
   ASSERT_EQ(state.size(), 4u);
   const std::vector<double> maps[] = {dynamic_map(true), dynamic_map(false)};
   for (int step = 1; step <= 6; ++step) {
@@ -200,12 +198,9 @@ TEST(KeptMoment, AdamWInEightBitsIsItsFormulas) {
     // A block of zeros, and one that is all but zero.
     for (size_t i = 0; i < 32; ++i) g[i] = 0;
     for (size_t i = 32; i < 64; ++i) g[i] *= 1e-12;
-    p = parameter.tensor.values();
-    const UpdatedParameter updated = adamw.update(
-        {parameter, Tensor::from_values(g, {4, 96}), state, full({}, rate), full({}, step), decay}, config);
-    parameter.tensor = updated.parameter;
-    state = updated.state;
-    const std::vector<double> now = updated.parameter.values(), codes[] = {state[0].values(), state[2].values()},
+    p = steps.values();
+    steps.take(g, rate, decay);
+    const std::vector<double> now = steps.values(), codes[] = {state[0].values(), state[2].values()},
                               scales[] = {state[1].values(), state[3].values()};
     const std::vector<double> kept[] = {kept_values(state[0], state[1], true, 32),
                                         kept_values(state[2], state[3], false, 32)};
@@ -240,23 +235,20 @@ TEST(KeptMoment, AdamWInEightBitsIsItsFormulas) {
 }
 
 TEST(KeptMoment, AdamWInBf16RoundsWhatItKeeps) {
-  const Optimizer& adamw = find_optimizer("adamw");
   const OptimizerConfig config = config_of("bf16");
   std::vector<double> p = numbers(64, 1, 5), m(64), v(64);
-  Parameter parameter{"weight", Tensor::from_values(p, {64}), false};
-  std::vector<Tensor> state = {Tensor::zeroed({64}, DType::kBF16), Tensor::zeroed({64}, DType::kBF16)};
+  OptimizerSteps steps(config, {"weight", Tensor::from_values(p, {64}), false});
   for (int step = 1; step <= 5; ++step) {
     const std::vector<double> g = numbers(64, 1, static_cast<uint32_t>(step));
-    const UpdatedParameter updated =
-        adamw.update({parameter, Tensor::from_values(g, {64}), state, full({}, 0.01), full({}, step), 0}, config);
-    const std::vector<double> kept_m = updated.state[0].values(), kept_v = updated.state[1].values();
-    EXPECT_EQ(updated.state[0].dtype(), DType::kBF16);
+    steps.take(g, 0.01, 0);
+    const std::vector<double> kept_m = steps.state[0].values(), kept_v = steps.state[1].values();
+    EXPECT_EQ(steps.state[0].dtype(), DType::kBF16);
     for (size_t i = 0; i < 64; ++i) {
       m[i] = 0.8 * m[i] + 0.2 * g[i];
       v[i] = 0.9 * v[i] + 0.1 * g[i] * g[i];
       const double mean = m[i] / (1 - std::pow(0.8, step)), square = v[i] / (1 - std::pow(0.9, step));
       p[i] -= 0.01 * mean / (std::sqrt(square) + 1e-8);
-      ASSERT_NEAR(updated.parameter.values()[i], p[i], 1e-6) << step;
+      ASSERT_NEAR(steps.values()[i], p[i], 1e-6) << step;
       // To half a unit of 8 bits.
       ASSERT_NEAR(kept_m[i], m[i], std::abs(m[i]) * 0x1.01p-8) << step;
       ASSERT_NEAR(kept_v[i], v[i], std::abs(v[i]) * 0x1.01p-8) << step;
@@ -264,9 +256,7 @@ TEST(KeptMoment, AdamWInBf16RoundsWhatItKeeps) {
     }
     m = kept_m;
     v = kept_v;
-    p = updated.parameter.values();
-    parameter.tensor = updated.parameter;
-    state = updated.state;
+    p = steps.values();
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/tensor/ops.h"
+#include "tests/optimizer/optimizer_steps.h"
 
 namespace causeway::optimizer {
 namespace {
@@ -32,30 +33,20 @@ std::vector<double> trained(const Published& published, const std::vector<int64_
   OptimizerConfig config;
   config.name = published.optimizer;
   config.own = published.own;
-  config = config.resolved();
-  const Optimizer& optimizer = find_optimizer(config.name);
   size_t count = 1;
-  Shape sizes;
-  for (const int64_t size : shape) {
-    count *= static_cast<size_t>(size);
-    sizes.push_back(Dim(size));
-  }
-  Parameter parameter{"weight", Tensor::from_values(elements(count, [](double i) { return std::sin(1 + i); }), shape),
-                      decay > 0};
-  std::vector<Tensor> state;
-  for (const OptimizerState& one : optimizer.state_of(parameter, config))
-    state.push_back(Tensor::zeroed(evaluate(one.shape(parameter), {}), one.dtype));
+  for (const int64_t size : shape) count *= static_cast<size_t>(size);
+  OptimizerSteps steps(
+      config,
+      {"weight", Tensor::from_values(elements(count, [](double i) { return std::sin(1 + i); }), shape), decay > 0});
+  const Shape before = steps.parameter.tensor.shape();
   for (int step = 1; step <= 6; ++step) {
-    const std::vector<double> gradient = elements(
-        count, [&](double i) { return std::cos(3 * i + step + shift) * (static_cast<int>(i) % 2 != 0 ? 0.1 : 1.0); });
-    const UpdatedParameter updated = optimizer.update(
-        {parameter, Tensor::from_values(gradient, shape), state, full({}, published.rate(step)), full({}, step), decay},
-        config);
-    EXPECT_EQ(updated.parameter.shape(), sizes);
-    parameter.tensor = updated.parameter;
-    state = updated.state;
+    steps.take(
+        elements(count,
+                 [&](double i) { return std::cos(3 * i + step + shift) * (static_cast<int>(i) % 2 != 0 ? 0.1 : 1.0); }),
+        published.rate(step), decay);
+    EXPECT_EQ(steps.parameter.tensor.shape(), before);
   }
-  return parameter.tensor.values();
+  return steps.values();
 }
 
 void expect_near(const std::vector<double>& is, const std::vector<double>& expected, const std::string& what) {

@@ -11,6 +11,7 @@
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/optimizer/orthogonal_update.h"
 #include "causeway/tensor/ops.h"
+#include "tests/optimizer/optimizer_steps.h"
 
 namespace causeway::optimizer {
 namespace {
@@ -37,28 +38,19 @@ std::vector<double> after_six_steps(const SixSteps& one) {
   config.name = one.optimizer;
   config.learning_rate = 0.05;
   config.own = one.own;
-  config = config.resolved();
-  const Optimizer& optimizer = find_optimizer(config.name);
   const size_t count = one.expected.size();
   const auto start = values_of(count, [](double i) { return std::sin(1 + i); });
   Parameter parameter{one.name, Tensor::from_values(start, one.shape), one.decay > 0};
   parameter.input_first = one.input_first;
-  const double rate = 0.05 * (optimizer.rate_factor ? optimizer.rate_factor(parameter, config) : 1);
-  std::vector<Tensor> state;
-  for (const OptimizerState& kept : optimizer.state_of(parameter, config))
-    state.push_back(Tensor::zeroed(evaluate(kept.shape(parameter), {}), kept.dtype));
-  for (int step = 1; step <= 6; ++step) {
-    const auto gradient = values_of(count, [&](double i) {
-      return std::cos(3 * i + step + one.shift) * (static_cast<int>(i) % 2 != 0 ? 0.1 : 1.0);
-    });
-    const UpdatedParameter updated = optimizer.update(
-        {parameter, Tensor::from_values(gradient, one.shape), state, full({}, rate), full({}, step), one.decay},
-        config);
-    parameter.tensor = updated.parameter;
-    EXPECT_EQ(updated.state.size(), state.size());
-    state = updated.state;
-  }
-  return parameter.tensor.values();
+  OptimizerSteps steps(config, parameter);
+  const double rate = 0.05 * find_optimizer(config.name).rate_factor_of(parameter, steps.config());
+  for (int step = 1; step <= 6; ++step)
+    steps.take(values_of(count,
+                         [&](double i) {
+                           return std::cos(3 * i + step + one.shift) * (static_cast<int>(i) % 2 != 0 ? 0.1 : 1.0);
+                         }),
+               rate, one.decay);
+  return steps.values();
 }
 
 TEST(StepByStep, OptimizersAreThePublishedOnes) {

@@ -51,6 +51,17 @@ class Canonical {
 TensorType floats(Shape shape) { return {DType::kF32, std::move(shape)}; }
 TensorType integers(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
+// Rows are looked up in the table as it lies, and not in a wide copy of it.
+TEST(Canonicalize, GathersFromCasts) {
+  Canonical c({{DType::kBF16, {8, 3}}, floats({8, 3}), integers({2}), integers({8, 3})});
+  const Builder& b = c.build;
+  EXPECT_EQ(c.ops(b.gather(b.cast(c.inputs[0], DType::kF32), c.inputs[2], 0)), "gather cast");
+  EXPECT_EQ(c.result.type(c.result.outputs[0]).text(), "f32[2, 3]");
+  // What rounds, and what is no float, stays where it is.
+  EXPECT_EQ(c.ops(b.gather(b.cast(c.inputs[1], DType::kBF16), c.inputs[2], 0)), "cast gather");
+  EXPECT_EQ(c.ops(b.gather(b.cast(c.inputs[3], DType::kF32), c.inputs[2], 0)), "cast gather");
+}
+
 TEST(Canonicalize, Arithmetic) {
   Canonical c({floats({3}), integers({3}), floats({3})});
   const Value x = c.inputs[0], n = c.inputs[1], y = c.inputs[2];

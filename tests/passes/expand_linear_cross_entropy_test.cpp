@@ -16,7 +16,7 @@ struct Loss {
 
 // `tokens` may be a symbol; its value is then given apart.
 Loss make_loss(const Dim& tokens, int64_t count, int64_t vocabulary, const std::vector<int32_t>& outputs,
-               DType x_type = DType::kF32, double softcap = 0) {
+               DType x_type = DType::kF32, double softcap = 0, double z_loss = 0) {
   Loss loss;
   const auto input = [&](const char* name, DType dtype, Shape shape, const std::vector<int64_t>& sizes, double low,
                          double high) {
@@ -29,6 +29,7 @@ Loss make_loss(const Dim& tokens, int64_t count, int64_t vocabulary, const std::
   const Value token_weights = input("token_weights", DType::kF32, {tokens}, {count}, 0, 1);
   Attributes attributes;
   attributes.value = softcap;
+  attributes.z_loss = z_loss;
   const Value first = loss.graph.add("linear_cross_entropy"_op, {x, weight, targets, token_weights}, attributes);
   for (const int32_t output : outputs) loss.graph.outputs.push_back({first.node, output});
   return loss;
@@ -67,6 +68,38 @@ TEST(ExpandLinearCrossEntropy, CapsLogits) {
       graph.verify("expand");
       expect_same_values(loss.graph, graph, loss.inputs, {}, bounds::kInterpreted);
     }
+}
+
+// Large enough to bend every gradient, with and without a cap, and padded classes are none of Z's.
+TEST(ExpandLinearCrossEntropy, HasAZLoss) {
+  for (const double cap : {0.0, 1.5})
+    for (const std::vector<int32_t>& outputs : std::vector<std::vector<int32_t>>{{0, 1, 2, 3, 4}, {4}, {1}, {2, 4}}) {
+      const Loss loss = make_loss(70, 70, 9, outputs, DType::kF32, cap, 0.3);
+      for (const int64_t multiple : {1, 8})
+        for (const int64_t budget : {int64_t{1} << 26, int64_t{9 * 4 * 7}}) {
+          const Graph graph =
+              expand_linear_cross_entropy(loss.graph, {.logits_bytes = budget, .vocabulary_multiple = multiple});
+          graph.verify("expand");
+          expect_same_values(loss.graph, graph, loss.inputs, {}, bounds::kInterpreted);
+        }
+    }
+  const Loss with = make_loss(70, 70, 9, {0, 1}, DType::kF32, 0, 0.3), without = make_loss(70, 70, 9, {0, 1});
+  const std::vector<HostTensor> a = interpret(with.graph, with.inputs), b = interpret(without.graph, without.inputs);
+  EXPECT_EQ(a[0].values, b[0].values);
+  EXPECT_NE(a[1].values, b[1].values);
+}
+
+// The logits are gone through as often as without it: no sum or maximum over the vocabulary is added.
+TEST(ExpandLinearCrossEntropy, AZLossCostsNoLoopOverLogits) {
+  const auto reductions = [](const Loss& loss) {
+    const Graph graph = expand_linear_cross_entropy(loss.graph, {});
+    return std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+      return (node.op == "reduce_sum"_op || node.op == "reduce_max"_op || node.op == "dot"_op) &&
+             graph.shape(node.inputs[0]).size() == 2;
+    });
+  };
+  EXPECT_EQ(reductions(make_loss(20, 20, 9, {0, 1, 2, 4}, DType::kF32, 0, 0.3)),
+            reductions(make_loss(20, 20, 9, {0, 1, 2})));
 }
 
 TEST(ExpandLinearCrossEntropy, ChunksFitTheBudget) {

@@ -234,8 +234,10 @@ TEST(Gradient, SymbolicShapes) {
       {x, checked(DType::kF32, {4, 5}, 62)}, bindings);
 }
 
-// `of_terms`: the loss is made of the sum and of every term, each to the second power.
-void expect_gradients_of_linear_cross_entropy(double softcap, bool of_terms = false) {
+// `of_terms`: the loss is made of the sum and of every term, each to the second power. `z_loss`: the z-loss is added
+// `z_times`.
+void expect_gradients_of_linear_cross_entropy(double softcap, bool of_terms = false, double z_loss = 0,
+                                              double z_times = 1, double loss_times = 1) {
   const CheckedInput targets = {{DType::kI32, {6}}, make_host_tensor(DType::kI32, {6}, {0, 4, -1, 2, 2, 3})};
   Graph graph;
   const Value x = graph.add_input("x", {DType::kF32, {6, 3}}),
@@ -245,8 +247,12 @@ void expect_gradients_of_linear_cross_entropy(double softcap, bool of_terms = fa
   const Builder build(graph);
   Attributes attributes;
   attributes.value = softcap;
+  attributes.z_loss = z_loss;
   const Value loss = graph.add(Op::kLinearCrossEntropy, {x, weight, target, token_weights}, attributes);
-  Value scaled = build.scale(build.mul(loss, loss), 0.5);
+  const auto times = [&](Value value, double factor) { return factor == 1 ? value : build.scale(value, factor); };
+  Value sum = times(loss, loss_times);
+  if (z_loss > 0) sum = build.add(sum, times({loss.node, 4}, z_times));
+  Value scaled = build.scale(build.mul(sum, sum), 0.5);
   if (of_terms) {
     const Value terms = {loss.node, 3};
     scaled = build.add(scaled, build.reduce_sum(build.mul(terms, terms), {0}));
@@ -280,6 +286,30 @@ TEST(Gradient, LinearCrossEntropyOfCappedLogits) { expect_gradients_of_linear_cr
 TEST(Gradient, TermsOfLinearCrossEntropy) {
   expect_gradients_of_linear_cross_entropy(0, true);
   expect_gradients_of_linear_cross_entropy(0.8, true);
+}
+
+TEST(Gradient, ZLossOfLinearCrossEntropy) {
+  for (const double softcap : {0.0, 0.8}) {
+    expect_gradients_of_linear_cross_entropy(softcap, false, 0.3);
+    expect_gradients_of_linear_cross_entropy(softcap, true, 0.3);
+    // Not in one sum, and each alone.
+    expect_gradients_of_linear_cross_entropy(softcap, false, 0.3, 3, 2);
+    expect_gradients_of_linear_cross_entropy(softcap, true, 0.3, 0, 1);
+    expect_gradients_of_linear_cross_entropy(softcap, false, 0.3, 1, 0);
+  }
+}
+
+// What is added up is differentiated by the one node that computes it.
+TEST(Gradient, ALossAndItsZLossAreDifferentiatedTogether) {
+  Graph graph;
+  const Value x = graph.add_input("x", {DType::kF32, {6, 3}}), w = graph.add_input("w", {DType::kF32, {5, 3}}),
+              t = graph.add_input("t", {DType::kI32, {6}}), m = graph.add_input("m", {DType::kF32, {6}});
+  const Builder build(graph);
+  Attributes attributes;
+  attributes.z_loss = 1e-2;
+  const Value loss = graph.add(Op::kLinearCrossEntropy, {x, w, t, m}, attributes);
+  graph.outputs = add_gradients(graph, build.add(loss, {loss.node, 4}), std::vector{x, w});
+  EXPECT_EQ(std::ranges::count(graph.nodes(), Op::kLinearCrossEntropy, &Node::op), 1);
 }
 
 TEST(Gradient, StopsAtIntegersComparisonsAndStoppedValues) {

@@ -71,7 +71,7 @@ TEST(Pipeline, RecordsWhatEachPassDid) {
   EXPECT_THAT(names, testing::ElementsAre("eliminate_common_subexpressions", "eliminate_dead_code", "canonicalize",
                                           "eliminate_common_subexpressions", "mixed_precision", "canonicalize",
                                           "eliminate_common_subexpressions", "normalized_values", "recompute",
-                                          "expand_linear_cross_entropy", "canonicalize"));
+                                          "decode_weights_at_use", "expand_linear_cross_entropy", "canonicalize"));
 }
 
 // Each of the sizes that are the device's to say reaches its pass.

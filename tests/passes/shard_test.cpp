@@ -242,6 +242,14 @@ return %4)"},
 %5 = mul(%4.2, %4.2) : f32[12, 4]
 %6 = mul(%4.3, %4.3) : f32[6]
 return %4, %4.1, %5, %6)"},
+    {"linear_cross_entropy with a z-loss", R"(%0 = input "x" : f32[6, 4]
+%1 = input "y" : f32[12, 4]
+%2 = input "index" : i32[6]
+%3 = input "z" : f32[6]
+%4:5 = linear_cross_entropy(%0, %1, %2, %3) {z_loss=0.25} : f32[], f32[6, 4], f32[12, 4], f32[6], f32[]
+%5 = mul(%4.2, %4.2) : f32[12, 4]
+%6 = mul(%4.4, %4.4) : f32[]
+return %4, %4.1, %5, %6)"},
     {"attention", R"(%0 = input "q" : f32[6, 6, 6, 2]
 %1 = input "k" : f32[6, 4, 6, 2]
 %2 = input "v" : f32[6, 4, 6, 2]
@@ -399,6 +407,18 @@ TEST(Shard, EveryPrimitiveOverTwoAxes) {
   }
 }
 
+// Values lie cut by their heads along the second axis, and the gradient's heads are cut by the first one: terms along the
+// second are added up whole.
+TEST(Shard, GradientsOfValuesThatAnotherAxisCutsAreAddedUp) {
+  const auto* const primitive = std::ranges::find(kPrimitives, "attention_gradient", &PrimitiveText::name);
+  ASSERT_NE(primitive, std::end(kPrimitives));
+  const Graph graph = parse_graph(primitive->text);
+  std::vector<Sharding> shardings;
+  for (const char* text : {"-,-,a,-", "-,a,-,-", "-,-,b,a", "a,-,-,-", "-,b,-", "-,-,b"})
+    shardings.push_back(Sharding::parse(text));
+  expect_same_values(graph, inputs_of(graph, 7), shardings, two_axes(2, 3), primitive->name);
+}
+
 TEST(Shard, RandomGraphs) {
   uint64_t state = 3;
   int cut = 0;
@@ -503,11 +523,25 @@ TEST(Shard, ALossOverACutVocabularyMovesOneNumberForEachToken) {
 assign %1 = %4.2
 return %4, %4.1
 )");
+  // A z-loss is of the same numbers.
+  const Graph with_z_loss = parse_graph(R"(%0 = input "x" : f32[6, 4]
+%1 = input "y" : f32[12, 4]
+%2 = input "index" : i32[6]
+%3 = input "z" : f32[6]
+%4:5 = linear_cross_entropy(%0, %1, %2, %3) {z_loss=0.25} : f32[], f32[6, 4], f32[12, 4], f32[6], f32[]
+assign %1 = %4.2
+return %4, %4.1, %4.4
+)");
   const Graph expanded = expand_linear_cross_entropy(graph, {.logits_bytes = INT64_MAX});
   const std::vector<Sharding> shardings = {{}, Sharding::parse("a,-"), {}, {}};
   expect_same_values(expanded, inputs_of(graph, 7), shardings, mesh, "loss");
   EXPECT_EQ(collectives_of(
                 eliminate_common_subexpressions(canonicalize(shard(with_shardings(expanded, shardings, mesh), mesh)))),
+            (Count{{"all_gather f32[2, 6]", 1}, {"all_reduce f32[6]", 2}, {"all_reduce f32[6, 4]", 1}}));
+  const Graph z_expanded = expand_linear_cross_entropy(with_z_loss, {.logits_bytes = INT64_MAX});
+  expect_same_values(z_expanded, inputs_of(with_z_loss, 7), shardings, mesh, "loss and z-loss");
+  EXPECT_EQ(collectives_of(eliminate_common_subexpressions(
+                canonicalize(shard(with_shardings(z_expanded, shardings, mesh), mesh)))),
             (Count{{"all_gather f32[2, 6]", 1}, {"all_reduce f32[6]", 2}, {"all_reduce f32[6, 4]", 1}}));
 }
 

@@ -82,6 +82,52 @@ TEST(LossOps, LinearCrossEntropyCapsItsLogits) {
             {}, expected);
 }
 
+// Against PyTorch in f64: x = 2 sin(1 + 2 i + c), weight = 2 cos(2 v + c); the second of three tokens has no target,
+// the others weigh 0.5 and 0.25. z is 0.1 logsumexp(logits)^2, and the gradients are of the sum of both.
+TEST(LossOps, ZLossIsThatOfPyTorch) {
+  struct Expected {
+    double cap, loss, z_loss;
+    List dx, dw;
+  };
+  const Expected all[] = {{0,
+                           5.685796351086536,
+                           2.2977480672892145,
+                           {2.871574921325, 1.266484175519, 0.0, 0.0, -0.911676950432, -0.688438187973},
+                           {1.139690601422, 0.853459352494, -0.489660858439, -0.142662522914, -1.13378051891,
+                            -0.993687537894, 1.256054608123, 1.357578904438}},
+                          {1.5,
+                           2.5232312713942577,
+                           0.3681942897516189,
+                           {0.357294161601, -0.151987213654, 0.0, 0.0, -0.061268485387, -0.020501531989},
+                           {0.006799155153, 0.00345621108, -0.034500791601, -0.009938414586, -0.516568187674,
+                            -0.510427549769, 0.000621199069, 0.000808464346}}};
+  HostTensor x = host({3, 2}, List(6)), weight = host({4, 2}, List(8));
+  for (size_t i = 0; i < 6; ++i) x.values[i] = 2 * std::sin(1.0 + 2 * (i / 2) + i % 2);
+  for (size_t i = 0; i < 8; ++i) weight.values[i] = 2 * std::cos(2.0 * (i / 2) + i % 2);
+  const HostTensor targets = host({3}, {2, -100, 0}, DType::kI32), tokens = host({3}, {0.5, 1, 0.25});
+  for (const Expected& one : all) {
+    const auto of = [&](In in) {
+      return linear_cross_entropy_and_z_loss(
+          in[0], in[1], in[2], 0.1, {.reduction = Reduction::kSum, .token_weights = in[3], .softcap = one.cap});
+    };
+    const std::vector<HostTensor> inputs = {x, weight, targets, tokens};
+    expect_op([&](In in) { return of(in).loss; }, inputs, {}, {one.loss}, {1e-6, 1e-6, false});
+    expect_op([&](In in) { return of(in).z_loss; }, inputs, {}, {one.z_loss}, {1e-6, 1e-6, false});
+    const auto gradient = [&](size_t of_input) {
+      return [&, of_input](In in) {
+        const LossAndZLoss both = of(in);
+        return gradients(both.loss + both.z_loss, std::vector{in[of_input]}).front();
+      };
+    };
+    expect_op(gradient(0), inputs, {3, 2}, one.dx, {3e-6, 3e-6, false});
+    expect_op(gradient(1), inputs, {4, 2}, one.dw, {3e-6, 3e-6, false});
+  }
+  EXPECT_EQ(error_text([] {
+              linear_cross_entropy_and_z_loss(zeros({2, 4}), zeros({5, 4}), zeros({2}, DType::kI32), 0.1, {});
+            }),
+            "linear_cross_entropy_and_z_loss: gives sums; it was given (f32[2, 4], f32[5, 4])");
+}
+
 TEST(LossOps, Regression) {
   const HostTensor x = host({4}, {0.5, -1, 3, 2}), y = host({4}, {0, 1, 2.75, 2.25});
   const List d = {0.5, 2, 0.25, 0.25};

@@ -137,6 +137,23 @@ TEST_P(AdapterFixture, FiftyStepsGiveTheLossesOfPeft) {
   EXPECT_LT(losses.back(), losses.front() - 0.2);
 }
 
+// Adapters in bf16 go nearly the same way; the model is rounded to 8 bits where they are multiplied.
+TEST_P(AdapterFixture, InBf16TheyGoTheSameWay) {
+  Recipe recipe = adapter_recipe(GetParam());
+  const std::vector<double> expected = expected_of_adapter(file_, "train.losses").values;
+  for (const HeldWeights weights : {HeldWeights::kBf16Stochastic, HeldWeights::kBf16Kahan}) {
+    recipe.optimizer.weights = weights;
+    const ContextScope scope(Context::open("cpu"));
+    const auto model = model_with_adapter(GetParam(), recipe);
+    for (const Parameter& parameter : model->parameters())
+      if (parameter.is_trained)
+        EXPECT_EQ(parameter.tensor.dtype(), parameter.tensor.rank() < 2 ? DType::kF32 : DType::kBF16);
+    TrainingStep step(*model, recipe);
+    const std::vector<double> losses = adapter_losses(step, recipe, 20);
+    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 0.02 * expected[i]) << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, AdapterFixture,
                          testing::Values("llama_lora", "llama_rslora", "llama_dora", "qwen2_lora", "gpt2_lora",
                                          "gpt2_dora"),

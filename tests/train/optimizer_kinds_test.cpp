@@ -46,6 +46,12 @@ std::vector<OptimizerCase> optimizer_cases() {
   cases.push_back(in_8_bits("schedule_free_adamw", "nearest"));
   cases.push_back(in_8_bits("muon", "nearest"));
   cases.push_back({"adamw_average", "adamw", {"optimizer.average_decay=0.5"}});
+  cases.push_back({"adamw_stochastic_weights",
+                   "adamw",
+                   {"optimizer.weights=bf16_stochastic", "optimizer.average_decay=0.5", "optimizer.moments=bf16",
+                    "optimizer.moment_rounding=stochastic"}});
+  cases.push_back({"muon_kahan_weights", "muon", {"optimizer.weights=bf16_kahan"}});
+  cases.push_back({"schedule_free_kahan_weights", "schedule_free_adamw", {"optimizer.weights=bf16_kahan"}});
   return cases;
 }
 
@@ -104,7 +110,7 @@ log: {tensorboard: false}
 TEST_P(EveryOptimizer, LearnsABatchThatItSeesAgain) {
   const Recipe one = recipe("learns", {});
   const ContextScope scope(Context::open("cpu"));
-  const auto model = LanguageModel::create(one.model, 3);
+  const auto model = LanguageModel::create(one.model, ModelPart(one.model.layers), new_weights(one, 3));
   TrainingStep step(*model, one);
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < 8 * 16; ++i) tokens.push_back(i * i % 251);
@@ -136,7 +142,7 @@ TEST_P(EveryOptimizer, CheckpointsHaveItsNames) {
   std::vector<std::string> names;
   int64_t bytes = 0;
   const ContextScope scope(Context::open("cpu"));
-  const auto model = LanguageModel::create(one.model, 1);
+  const auto model = LanguageModel::create(one.model, ModelPart(one.model.layers), new_weights(one));
   for (const Parameter& parameter : model->parameters()) {
     names.push_back(parameter.name);
     bytes += parameter.tensor.local_bytes() + optimizer.state_bytes(parameter, one.optimizer);
@@ -202,10 +208,12 @@ TEST_P(EveryOptimizer, TakesTheMemoryThatWasPlanned) {
       const Recipe one = recipe("planned", {fmt::format("train.micro_batch_size={}", rows), "model.layers=1"});
       const ContextScope scope(Context::open(name));
       const Device& device = Context::current()->device();
-      const auto model = LanguageModel::create(one.model, 3);
+      const auto model = LanguageModel::create(one.model, ModelPart(one.model.layers), new_weights(one, 3));
       TrainingStep step(*model, one);
       const StepCost cost = step.cost();
-      EXPECT_EQ(cost.optimizer_bytes, step.state_bytes() + (rows == std::string("4") ? cost.parameter_bytes : 0));
+      const int64_t sums = rows == std::string("4") ? 4 * parameter_count(one.model) : 0;
+      EXPECT_EQ(step.gradient_sum_bytes(), sums);
+      EXPECT_EQ(cost.optimizer_bytes, step.state_bytes() + sums);
       const std::vector<int32_t> tokens(8 * 16, 5);
       EXPECT_TRUE(step.run({tokens, tokens, {}, 8 * 16}, 0, 1e-3).finite);
       EXPECT_EQ(device.peak_bytes(), cost.total_bytes()) << name << ", " << rows;

@@ -120,6 +120,55 @@ TEST_F(OptimizerStateTest, AnotherFormOfMomentsIsRefusedByItsKey) {
               HasSubstr("optimizer.average_decay is 0 in the checkpoint and 0.9 in this run"));
 }
 
+// What is compensated has its names in checkpoints, and another form of weights its key in the refusal.
+TEST_F(OptimizerStateTest, WeightsInBf16AreSavedAsTheyLie) {
+  run(recipe("kahan", {"optimizer.weights=bf16_kahan", "train.steps=1"}));
+  const CheckpointReader reader(checkpoint("kahan", 1));
+  int matrices = 0;
+  for (const std::string& name : reader.names()) {
+    const CheckpointTensor& tensor = reader.tensor(name);
+    const bool of_weight = name.starts_with("model.") || name.starts_with("lm_head."),
+               compensates = name.starts_with("compensation.");
+    if (of_weight) EXPECT_EQ(tensor.dtype, tensor.shape.size() < 2 ? DType::kF32 : DType::kBF16) << name;
+    if (compensates) EXPECT_EQ(tensor.dtype, DType::kBF16) << name;
+    matrices += compensates ? 1 : 0;
+  }
+  EXPECT_EQ(matrices, 9);
+  const ResumeChoice from = {ResumeMode::kFrom, checkpoint("kahan", 1).string()};
+  for (const char* other : {"f32", "bf16_stochastic"})
+    EXPECT_THAT(error_of(recipe("other", {fmt::format("optimizer.weights={}", other)}), from),
+                HasSubstr(fmt::format("optimizer.weights is bf16_kahan in the checkpoint and {} in this run", other)));
+  const ContextScope scope(Context::open("cpu"));
+  const auto held = load_checkpoint_model(reader), wide = load_checkpoint_model(reader, DType::kF32);
+  for (const Parameter& parameter : held->parameters()) {
+    const Tensor& of_wide = wide->parameter(parameter.name).tensor;
+    EXPECT_EQ(of_wide.dtype(), DType::kF32);
+    EXPECT_EQ(of_wide.values(), parameter.tensor.values()) << parameter.name;
+  }
+}
+
+// As planned with a model of many weights: the recipe's own type, and what it is compensated by.
+TEST_F(OptimizerStateTest, WeightsInBf16AreTwoBytesAndCompensatedFour) {
+  const auto bytes = [](const std::string& weights) {
+    const Recipe one = load_recipe(CAUSEWAY_SOURCE_DIR "/recipes/gpt2_124m.yaml", {"optimizer.weights=" + weights});
+    const ContextScope scope(std::make_shared<Context>(std::make_shared<OfflineDevice>(Target())));
+    const auto model = LanguageModel::create(one.model, ModelPart(one.model.layers), new_weights(one));
+    int64_t held = 0, beside = 0;
+    for (const Parameter& parameter : model->parameters()) {
+      held += parameter.tensor.local_bytes();
+      beside += find_optimizer("adamw").state_bytes(parameter, one.optimizer);
+    }
+    return std::pair{static_cast<double>(held), static_cast<double>(beside)};
+  };
+  const auto [f32, moments] = bytes("f32");
+  const auto [stochastic, same] = bytes("bf16_stochastic");
+  const auto [kahan, more] = bytes("bf16_kahan");
+  EXPECT_NEAR(stochastic / f32, 0.5, 1e-3);
+  EXPECT_EQ(kahan, stochastic);
+  EXPECT_EQ(same, moments);
+  EXPECT_NEAR((kahan + more - moments) / f32, 1, 1e-12);
+}
+
 TEST_F(OptimizerStateTest, AMeshThatCutsABlockIsRefused) {
   const auto step_over = [&](const std::string& axis, const std::string& block) {
     const Recipe one = recipe("cut", {"optimizer.moments=8bit", "optimizer.moment_block=" + block, axis});

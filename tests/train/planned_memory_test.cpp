@@ -21,7 +21,9 @@ train: {batch_size: 4, precision: bf16}
 // In a context that nothing else was done in.
 void expect_as_planned(const Recipe& recipe) {
   const Device& device = Context::current()->device();
-  const auto model = LanguageModel::create(recipe.model, 3);
+  NewWeights weights = new_weights(recipe, 3);
+  weights.storage = WeightStorage::kElements;
+  const auto model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
   TrainingStep step(*model, recipe);
   const StepCost cost = step.cost();
   const auto rows = static_cast<size_t>(step.own_rows().count * recipe.micro_batches());
@@ -45,6 +47,8 @@ TEST(PlannedMemory, OfOneRank) {
     for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
              {},
              {"train.micro_batch_size=2"},
+             {"optimizer.weights=bf16_stochastic", "train.z_loss=1e-4"},
+             {"optimizer.weights=bf16_kahan", "optimizer.average_decay=0.9", "train.micro_batch_size=2"},
              {"data.packing=documents", "train.recompute=block"},
              {"model.layers=2", "train.recompute=block", "train.recompute_layers=1"},
              {"model.layers=2", "train.recompute=selective", "train.recompute_layers=1"}}) {
@@ -60,9 +64,29 @@ TEST(PlannedMemory, OfEveryAxis) {
                                              {"mesh.fsdp=2"},
                                              {"mesh.cp=2"},
                                              {"mesh.tp=2"},
+                                             {"mesh.fsdp=2", "optimizer.weights=bf16_kahan"},
                                              {"mesh.fsdp=2", "mesh.tp=2", "train.micro_batch_size=2"}}) {
     const Recipe recipe = planned_recipe(overrides);
     on_ranks(recipe.mesh, [&] { expect_as_planned(recipe); });
+  }
+}
+
+// Weights in bf16 are what GEMMs multiply and rows are looked up in: there is no copy of them in f32, nor in bf16 as
+// f32 weights have one.
+TEST(PlannedMemory, OfWeightsInBf16ThereIsNoCopy) {
+  for (const char* device : {"cpu", "emulator:sm_90a"}) {
+    const auto arena = [&](const std::string& weights, const std::string& tied) {
+      const Recipe recipe = planned_recipe(
+          {"model.vocabulary_size=2048", "model.tie_embeddings=" + tied, "optimizer.weights=" + weights});
+      const ContextScope scope(Context::open(device));
+      NewWeights of = new_weights(recipe, 3);
+      of.storage = WeightStorage::kElements;
+      const auto model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), of);
+      TrainingStep step(*model, recipe);
+      return step.cost().arena_bytes;
+    };
+    for (const char* tied : {"true", "false"})
+      EXPECT_LE(arena("bf16_stochastic", tied), arena("f32", tied)) << device << ", tied: " << tied;
   }
 }
 

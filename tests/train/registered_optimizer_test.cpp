@@ -35,7 +35,7 @@ Optimizer signs() {
       state.push_back(cast(direction, DType::kBF16));
     }
     const Tensor sign = where(gt(direction, 0.0), ones_like(direction), -ones_like(direction));
-    return UpdatedParameter{of.parameter.tensor - sign * of.learning_rate, state};
+    return UpdatedParameter{of.value() - sign * of.learning_rate, state};
   };
   return optimizer;
 }

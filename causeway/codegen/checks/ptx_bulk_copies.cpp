@@ -61,6 +61,11 @@ struct Places {
       bytes = bytes_of(load->second);
     } else if (stores.contains(place)) {
       bytes = store_bytes;
+    } else if (const auto behind = loads.upper_bound(place); behind != loads.begin()) {
+      // What MMAs read within what a load brings ends with it.
+      const auto& [first, completes] = *std::prev(behind);
+      const int64_t end = first + bytes_of(completes);
+      if (place < end) bytes = end - place;
     }
     return address < place + bytes ? std::optional(place) : std::nullopt;
   }

@@ -1,7 +1,6 @@
 #include "causeway/train/checkpoint/run_checkpoint.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <tuple>
@@ -59,7 +58,7 @@ void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor&
                   [copied](uint64_t offset, std::span<std::byte> bytes) { join_halves(copied, offset, bytes); });
 }
 
-// What is frozen may be stored in a narrower type than it is to have.
+// What is frozen, or was trained in bf16, may be stored in a narrower type than it is to have.
 void read_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor) {
   const DType stored = checkpoint.tensor(name).dtype, held = tensor.dtype();
   std::vector<std::byte> bytes(byte_size(tensor) / size_bytes(held) * size_bytes(stored));
@@ -96,18 +95,28 @@ void require_same_adapters(const CheckpointReader& checkpoint, const RunParts& r
               checkpoint.directory().string(), "Give with model.from the model that they were trained on.");
 }
 
-bool is_finite(const Tensor& tensor) {
-  if (tensor.dtype() != DType::kF32) return true;
-  const size_t bytes = byte_size(tensor);
-  std::vector<float> values(size_t{1} << 18);
-  for (size_t offset = 0; offset < bytes; offset += values.size() * sizeof(float)) {
-    const size_t count = std::min(values.size(), (bytes - offset) / sizeof(float));
-    tensor.read_bytes_from(offset, std::as_writable_bytes(std::span(values).first(count)));
-    if (!std::all_of(values.begin(), values.begin() + static_cast<ptrdiff_t>(count),
-                     [](float value) { return std::isfinite(value); }))
-      return false;
+// By the bits of their exponents, all of which infinities and NaN have.
+template <class Bits>
+bool elements_are_finite(const Tensor& tensor, Bits exponent) {
+  const size_t all = byte_size(tensor);
+  std::vector<Bits> elements((size_t{1} << 20) / sizeof(Bits));
+  for (size_t offset = 0; offset < all; offset += elements.size() * sizeof(Bits)) {
+    const auto part = std::span(elements).first(std::min(elements.size(), (all - offset) / sizeof(Bits)));
+    tensor.read_bytes_from(offset, std::as_writable_bytes(part));
+    if (std::ranges::any_of(part, [&](Bits bits) { return (bits & exponent) == exponent; })) return false;
   }
   return true;
+}
+
+bool is_finite(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::kF32:
+      return elements_are_finite<uint32_t>(tensor, 0x7f800000);
+    case DType::kBF16:
+      return elements_are_finite<uint16_t>(tensor, 0x7f80);
+    default:
+      return true;
+  }
 }
 
 std::string data_text(const Recipe& recipe) {
@@ -155,7 +164,6 @@ void require_same_optimizer(const CheckpointReader& checkpoint, const RunParts& 
       return parameter.is_trained && kept(parameter, other) != kept(parameter, run.recipe.optimizer);
     });
   };
-  if (!differ(before)) return;
   const auto refuse = [&](const std::string& key, const OptimizerValue& then, const OptimizerValue& now) {
     const auto text = [](const OptimizerValue& of) {
       return std::visit([](const auto& one) { return fmt::format("{}", one); }, of);
@@ -169,6 +177,9 @@ void require_same_optimizer(const CheckpointReader& checkpoint, const RunParts& 
                             "export writes them for model.from.",
                             key, text(then)));
   };
+  const HeldWeights held = run.recipe.optimizer.weights;
+  if (before.weights != held) refuse("weights", std::string(name_of(before.weights)), std::string(name_of(held)));
+  if (!differ(before)) return;
   const double now = run.recipe.optimizer.average_decay;
   if ((before.average_decay > 0) != (now > 0)) refuse("average_decay", before.average_decay, now);
   for (const auto& [key, value] : run.recipe.optimizer.own) {
@@ -349,12 +360,11 @@ std::string checkpoint_reference(const CheckpointReader& checkpoint) {
   return checkpoint.state().trainer.value(kReferenceWeights, std::string());
 }
 
-std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint,
-                                                     std::optional<DType> frozen_type) {
+std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint, std::optional<DType> type) {
   const Recipe recipe = checkpoint_recipe(checkpoint);
   NewWeights weights = new_weights(recipe);
   weights.storage = WeightStorage::kElements;
-  weights.frozen_type = frozen_type.value_or(weights.frozen_type);
+  if (type) weights.frozen_type = weights.trained_type = *type;
   std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), weights);
   if (recipe.adapter.is_used()) load_base_weights(recipe, checkpoint_base(checkpoint), *model);
   restore_weights(checkpoint, *model);

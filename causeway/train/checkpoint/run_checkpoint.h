@@ -82,9 +82,9 @@ Recipe checkpoint_recipe(const CheckpointReader& checkpoint);
 
 // The model of a checkpoint with its weights, in the current context: of a run that trained adapters its base, which
 // model.from names and the checkpoint does not hold, with the adapters. Throws Error as load_base_weights() does.
-// Matrices that are frozen lie in `frozen_type`; nothing: as in training.
+// Its matrices lie in `type`; nothing: as in training.
 std::unique_ptr<LanguageModel> load_checkpoint_model(const CheckpointReader& checkpoint,
-                                                     std::optional<DType> frozen_type = {});
+                                                     std::optional<DType> type = {});
 
 // The identity of the base that the checkpoint's adapters belong to; empty where it has none.
 std::string checkpoint_base(const CheckpointReader& checkpoint);

@@ -54,7 +54,8 @@ ExportResult export_adapter(const ExportOptions& options) {
   result.difference = probe_difference(expected, probe.logits());
   const bool is_same = written.adapter.rank == recipe.adapter.rank &&
                        written.adapter.scale() == recipe.adapter.scale() &&
-                       written.adapter.kind == recipe.adapter.kind && written.base_identity == base;
+                       written.adapter.kind == recipe.adapter.kind && written.base_identity == base &&
+                       written.base_weights == recipe.adapter.base;
   if (!is_same || !(result.difference.relative <= most_relative_difference(options.dtype)))
     throw Error(ErrorKind::kCorrupt, "the adapter that was written reads back as another one: nothing was exported",
                 options.checkpoint.string(),
@@ -63,6 +64,7 @@ ExportResult export_adapter(const ExportOptions& options) {
   replacement.commit();
   result.step = checkpoint.state().step;
   result.family = recipe.model.family;
+  result.base_weights = recipe.adapter.base;
   result.bytes = static_cast<uint64_t>(result.parameters) * size_bytes(options.dtype);
   result.probe = probe.tokens();
   result.adapter_of = base_directory;

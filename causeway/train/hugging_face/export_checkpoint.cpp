@@ -8,6 +8,8 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/model/hugging_face.h"
+#include "causeway/tensor/ops.h"
+#include "causeway/tensor/step.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/hugging_face/export_adapter.h"
 #include "causeway/train/hugging_face/model_directory.h"
@@ -66,6 +68,31 @@ FoundCompanions find_companions(const ExportOptions& options, const Recipe& reci
   return {{}, "none: the data that the model was trained on carried none"};
 }
 
+// ExportResult::base_error.
+double base_error(const LanguageModel& adapted, const std::string& directory) {
+  const SafetensorsModel files(directory);
+  double apart = 0, size = 0;
+  for (const StoredWeight& stored : find_weights(adapted, files)) {
+    const auto matrix =
+        std::ranges::find(adapted.matrices(), stored.name, [](const Matrix& one) { return one.name + ".weight"; });
+    if (matrix == adapted.matrices().end()) continue;
+    Step step([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
+      const Tensor held = cast(matrix->value(), DType::kF32);
+      return {matrix->input_first == matrix->is_input_first() ? held : transpose(held)};
+    });
+    const Tensor held = step({}).front();
+    std::vector<float> values(static_cast<size_t>(held.local_bytes()) / sizeof(float)), before(values.size());
+    held.read_bytes(std::as_writable_bytes(std::span(values)));
+    read_weight(files, stored, 0, before);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double by = static_cast<double>(values[i]) - static_cast<double>(before[i]);
+      apart += by * by;
+      size += static_cast<double>(before[i]) * static_cast<double>(before[i]);
+    }
+  }
+  return size == 0 ? 0 : std::sqrt(apart / size);
+}
+
 class Export {
  public:
   explicit Export(const ExportOptions& options)
@@ -84,6 +111,7 @@ class Export {
       const std::unique_ptr<LanguageModel> adapted = load_checkpoint_model(checkpoint_, DType::kF32);
       expected = ModelProbe(*adapted, probe.tokens()).logits();
       merge_adapters(*adapted, *model_);
+      if (recipe_.adapter.has_quantized_base()) result_.base_error = base_error(*adapted, recipe_.model_from);
     } else {
       restore_weights(checkpoint_, *model_);
       expected = probe.logits();
@@ -93,6 +121,7 @@ class Export {
     result_.difference = check(probe, expected);
     result_.step = checkpoint_.state().step;
     result_.family = recipe_.model.family;
+    result_.base_weights = recipe_.adapter.base;
     result_.parameters = parameter_count(recipe_.model);
     result_.other_entries = other_entries_of(recipe_.model);
     result_.tokenizer = std::move(found.source);

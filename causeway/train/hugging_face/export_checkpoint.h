@@ -6,6 +6,7 @@
 #include <string>
 
 #include "causeway/graph/dtype.h"
+#include "causeway/model/adapter.h"
 #include "causeway/train/hugging_face/model_probe.h"
 
 namespace causeway::train {
@@ -32,6 +33,11 @@ struct ExportResult {
   OtherEntries other_entries;   // of config.json
   ProbeDifference difference;   // of the directory's logits to the checkpoint's
   std::string adapter_of = {};  // where an adapter alone was written, its base (model.from)
+  // How the base lay that adapters were trained on (lora.base). Where it was quantized and they were merged into it:
+  // how far its matrices are, as the adapters knew them and as they were written, from those of model.from, as a share
+  // of their size (root mean squares).
+  BaseWeights base_weights = BaseWeights::kUnquantized;
+  double base_error = 0;
 };
 
 // What rounding every weight to the type may do to logits, as a share of their size.
@@ -43,7 +49,8 @@ double most_relative_difference(DType dtype);
 // context, whose device must hold the weights. Throws Error for a damaged checkpoint, for weights that the type cannot
 // hold, for a full disk, and as ModelDirectory does; what was there before is then as it was.
 // Of a run that trained adapters writes what export_adapter() does, or with `merged` the model that base and adapters
-// are together, in which sums are rounded in another order. `merged` of another run is an Error(kInvalidArgument).
+// are together, in which sums are rounded in another order. A quantized base is what it is multiplied as: what that is
+// apart from the weights of model.from is said, and lost. `merged` of another run is an Error(kInvalidArgument).
 ExportResult export_checkpoint(const ExportOptions& options);
 
 }  // namespace causeway::train

@@ -89,6 +89,10 @@ std::vector<Field> optimizer_fields(OptimizerConfig& config) {
              "norm or value: the bound is of all gradients' norm, or of each element"),
       field("optimizer.average_decay", config.average_decay,
             "of an exponential average of the weights, which is evaluated, saved and exported; 0: no average"),
+      choice(
+          "optimizer.weights", config.weights,
+          "f32, bf16_stochastic or bf16_kahan: what trained matrices lie in; bf16 rounded at random, or with what was "
+          "rounded off kept beside"),
       group_list(config.groups)};
   all.insert(all.end(), rest.begin(), rest.end());
   return all;

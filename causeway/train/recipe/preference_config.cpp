@@ -54,6 +54,7 @@ void check_preference(const Recipe& r) {
   unsupported(r.data.document_mask, "data.document_mask",
               fmt::format("{} has each completion in a row of its own: nothing is to be masked", loss),
               "Leave it out.");
+  unsupported(r.train.z_loss > 0, "train.z_loss", fmt::format("{} has no z-loss", loss), "Leave it out.");
 }
 
 void refuse_preference_without_effect(const Recipe& r) {

@@ -70,7 +70,7 @@ Field family_name(std::string& name) {
 }
 
 constexpr char kDataSources[] = "data.sources";
-constexpr char kTargets[] = "lora.targets";
+constexpr char kTargets[] = "lora.targets", kBase[] = "lora.base";
 
 Field source_list(std::vector<DataSource>& sources) {
   return {kDataSources, "several datasets instead of data.path: [{path: DATASET, weight: NUMBER}, ...]",
@@ -103,6 +103,8 @@ std::vector<Field> adapter_fields(Recipe& r) {
             "all of the layers"),
       field("lora.dropout", r.adapter.dropout, "probability of dropping a value that an adapter is given"),
       choice("lora.kind", r.adapter.kind, "lora, rslora or dora"),
+      choice(kBase, r.adapter.base,
+             "how the matrices of the layers lie, which stay as they are: unquantized, f8 or nf4 (QLoRA)"),
       field("lora.from", r.adapter_from,
             "a directory of PEFT's: its adapter_config.json says what the adapters are, its weights are the first "
             "ones")};
@@ -184,10 +186,13 @@ std::vector<Field> fields(Recipe& r) {
       field("train.batch_size", r.train.batch_size, "sequences of one optimizer step"),
       field("train.micro_batch_size", r.train.micro_batch_size, "sequences of one forward and backward; 0: batch_size"),
       field("train.seed", r.train.seed, "seed of weights, sample order and dropout"),
-      choice("train.precision", r.train.precision, "bf16, fp8, fp8_block, tf32 or f32: of GEMMs; weights stay f32",
-             NameOf::kPrecision),
+      choice("train.precision", r.train.precision,
+             "bf16, fp8, fp8_block, tf32 or f32: of GEMMs; weights lie as optimizer.weights says", NameOf::kPrecision),
       choice("train.gradients", r.train.gradients,
              "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and 8-bit GEMMs and one micro-batch"),
+      field("train.z_loss", r.train.z_loss,
+            "times the mean of log(Z)^2 over the targets is minimized beside the loss, Z the sum of a token's "
+            "exponentiated logits; 0: nothing"),
       recompute_choice(r.train.recompute),
       field("train.recompute_layers", r.train.recompute_layers,
             "so many layers, the first ones; the others with block selectively, with selective nothing; 0: all"),
@@ -355,8 +360,8 @@ void check_adapter(Recipe& r) {
             "Delete frozen, or name fewer matrices with lora.targets.");
   require(!target_patterns(adapter.targets).empty(), kTargets, "names no matrix", "Name some, or say all-linear.");
   require(r.train.precision != Precision::kFp8 && r.train.precision != Precision::kFp8Block, "train.precision",
-          "adapters are trained with a base in bf16 or f32, not yet in 8 bits",
-          "Set train.precision to bf16, tf32 or f32.");
+          "adapters are trained with GEMMs in bf16 or f32, not yet in 8 bits",
+          "Set train.precision to bf16, tf32 or f32; lora.base says how the base lies.");
 }
 
 void resolve(Recipe& r, bool refuse_without_effect) {
@@ -399,6 +404,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require(least_activation_bytes(r) < kMostActivationBytes, "train.micro_batch_size",
           fmt::format("{} sequences of {} tokens through this model would need more than 10^17 bytes",
                       r.train.micro_batch_size, r.data.sequence_length));
+  require(r.train.z_loss >= 0, "train.z_loss", "must not be negative", "PaLM's is 1e-4; 0 is none.");
   check_mesh(r);
   check_pipeline(r);
   check_preference(r);
@@ -527,13 +533,14 @@ bool is_set(const std::vector<Setting>& settings, std::string_view key) {
   return std::ranges::any_of(settings, [&](const Setting& setting) { return setting.key == key; });
 }
 
-// The adapters are those of the directory, but for their dropout: what the recipe says of them besides must be the
-// same.
+// The adapters are those of the directory, but for their dropout and how their base lies: what the recipe says of them
+// besides must be the same.
 void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) {
   Recipe of_directory;
   of_directory.adapter = read_peft_config(r.adapter_from).adapter;
   const std::vector<RecipeValue> stated = recipe_values(r), stored = recipe_values(of_directory);
   constexpr char kDropout[] = "lora.dropout", kFrom[] = "lora.from";
+  const BaseWeights base = r.adapter.base;
   const auto sorted_targets = [](const Recipe& of) {
     std::vector<std::string> patterns = target_patterns(of.adapter.targets);
     std::ranges::sort(patterns);
@@ -541,7 +548,8 @@ void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) 
   };
   const bool same_targets = sorted_targets(r) == sorted_targets(of_directory);
   for (const Setting& setting : settings) {
-    if (!setting.key.starts_with("lora.") || setting.key == kDropout || setting.key == kFrom) continue;
+    if (!setting.key.starts_with("lora.") || setting.key == kDropout || setting.key == kBase || setting.key == kFrom)
+      continue;
     if (setting.key == kTargets && same_targets) continue;
     for (size_t i = 0; i < stated.size(); ++i)
       require(stated[i].key != setting.key || stated[i].value == stored[i].value, setting.key,
@@ -550,6 +558,7 @@ void take_adapter_of_directory(Recipe& r, const std::vector<Setting>& settings) 
   }
   const double dropout = r.adapter.dropout;
   r.adapter = of_directory.adapter;
+  r.adapter.base = base;
   if (is_set(settings, kDropout)) r.adapter.dropout = dropout;
 }
 

@@ -73,6 +73,7 @@ struct Recipe {
     int64_t seed = 1;
     Precision precision = Precision::kBf16;
     GradientType gradients = GradientType::kAuto;
+    double z_loss = 0;                         // times the mean of log(Z)^2 is minimized beside the loss; 0: nothing
     std::optional<RecomputePolicy> recompute;  // nothing: auto, as much as the device's memory asks for
     int64_t recompute_layers = 0;              // so many, the first ones; the others with block selectively; 0: all
     FaultPolicy on_non_finite = FaultPolicy::kStop;

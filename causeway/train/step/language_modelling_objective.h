@@ -1,4 +1,5 @@
-// The sum over the targets of the whole batch divided by their number, however it is split.
+// The sum over the targets of the whole batch divided by their number, however it is split; and the z-loss of the same
+// targets, with train.z_loss, which is minimized together with it and is a figure of its own.
 #pragma once
 
 #include "causeway/train/step/objective.h"
@@ -7,8 +8,15 @@ namespace causeway::train {
 
 class LanguageModellingObjective : public Objective {
  public:
+  explicit LanguageModellingObjective(const Recipe& recipe) : recipe_(recipe) {}
+
   std::vector<Tensor> trace(const LanguageModel& model, const MicroBatch& batch) const override;
+  Tensor minimized(const std::vector<Tensor>& values) const override;
+  std::vector<std::string> figure_names() const override;
   int64_t weighed_targets(const TrainingBatch& batch) const override;
+
+ private:
+  const Recipe& recipe_;
 };
 
 }  // namespace causeway::train

@@ -9,7 +9,7 @@ namespace causeway::train {
 std::unique_ptr<Objective> make_objective(const Recipe& recipe) {
   if (recipe.grpo.is_used()) return std::make_unique<GrpoObjective>(recipe);
   if (recipe.preference.is_used()) return std::make_unique<PreferenceObjective>(recipe);
-  return std::make_unique<LanguageModellingObjective>();
+  return std::make_unique<LanguageModellingObjective>(recipe);
 }
 
 }  // namespace causeway::train

@@ -15,10 +15,11 @@ constexpr int kStreams = 0, kGradients = 1, kTiedEmbeddings = 2;  // of messages
 
 class StageTrace {
  public:
-  StageTrace(const LanguageModel& model, std::span<const MicroBatch> micro_batches)
+  StageTrace(const LanguageModel& model, std::span<const MicroBatch> micro_batches, double z_loss)
       : model_(model),
         part_(model.part()),
         micro_batches_(micro_batches),
+        z_loss_coefficient_(z_loss),
         last_piece_(part_.pieces() - 1),
         gradients_(model.parameters().size()) {
     const Tensor& tokens = micro_batches.front().inputs.tokens;
@@ -53,17 +54,18 @@ class StageTrace {
   StageResults finish() {
     add_up_tied_embedding();
     if (!loss_.defined()) loss_ = constant_tensor(DType::kF32, {}, 0);
+    if (z_loss_coefficient_ > 0 && !z_loss_.defined()) z_loss_ = constant_tensor(DType::kF32, {}, 0);
     std::vector<Tensor> of_trained;
     for (size_t i = 0; i < gradients_.size(); ++i)
       if (model_.parameters()[i].is_trained) of_trained.push_back(gradients_[i]);
-    return {loss_, of_trained};
+    return {loss_, z_loss_, of_trained};
   }
 
  private:
   // One micro-batch's way through one piece.
   struct Pass {
     Tensor before, after;                    // the residual stream; `before` undefined for the first piece
-    Tensor loss;                             // of the last piece
+    Tensor loss;                             // of the last piece: what is minimized
     Tensor before_gradient, after_gradient;  // of the loss, with respect to these
   };
 
@@ -87,8 +89,14 @@ class StageTrace {
     const MicroBatch& batch = micro_batches_[static_cast<size_t>(action.micro_batch)];
     pass.after = model_.run_piece(action.piece, pass.before, batch.inputs);
     if (action.piece != last_piece_) return;
-    pass.loss = model_.loss_of_stream(pass.after, batch.targets, batch.token_weights);
-    loss_ = loss_.defined() ? loss_ + pass.loss : pass.loss;
+    const LossAndZLoss of_batch =
+        model_.loss_of_stream(pass.after, batch.targets, batch.token_weights, z_loss_coefficient_);
+    const auto add_up = [](Tensor& sum, const Tensor& part) { sum = sum.defined() ? sum + part : part; };
+    pass.loss = of_batch.loss;
+    add_up(loss_, of_batch.loss);
+    if (!of_batch.z_loss.defined()) return;
+    pass.loss = of_batch.loss + of_batch.z_loss;
+    add_up(z_loss_, of_batch.z_loss);
   }
 
   // Nodes that a gradient of the input has made already serve that of the weights.
@@ -134,19 +142,20 @@ class StageTrace {
   const LanguageModel& model_;
   const ModelPart& part_;
   std::span<const MicroBatch> micro_batches_;
+  double z_loss_coefficient_;
   int64_t last_piece_;
   TensorType stream_type_;
   Sharding stream_sharding_;
   std::map<std::pair<int64_t, int64_t>, Pass> passes_;  // by piece and micro-batch
   std::vector<Tensor> gradients_;
-  Tensor loss_;
+  Tensor loss_, z_loss_;
 };
 
 }  // namespace
 
 StageResults trace_stage(const LanguageModel& model, std::span<const StageAction> schedule,
-                         std::span<const MicroBatch> micro_batches) {
-  StageTrace trace(model, micro_batches);
+                         std::span<const MicroBatch> micro_batches, double z_loss) {
+  StageTrace trace(model, micro_batches, z_loss);
   for (const StageAction& action : schedule) trace.act(action);
   return trace.finish();
 }

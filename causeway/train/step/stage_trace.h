@@ -20,13 +20,14 @@ struct MicroBatch {
 };
 
 struct StageResults {
-  Tensor loss;                    // f32 [], the sum over micro-batches; 0 on stages without the head
+  // f32 [], sums over micro-batches; 0 on stages without the head. The z-loss is undefined where there is none.
+  Tensor loss, z_loss;
   std::vector<Tensor> gradients;  // of the trained parameters that this stage holds, summed up
 };
 
-// Traces `schedule` for a part of a model. Gradients lie as their parameters do. In every micro-batch
-// [rows, sequence_length] is the same.
+// Traces `schedule` for a part of a model. `z_loss`: the coefficient of what is minimized beside the loss. Gradients
+// lie as their parameters do. In every micro-batch [rows, sequence_length] is the same.
 StageResults trace_stage(const LanguageModel& model, std::span<const StageAction> schedule,
-                         std::span<const MicroBatch> micro_batches);
+                         std::span<const MicroBatch> micro_batches, double z_loss);
 
 }  // namespace causeway::train

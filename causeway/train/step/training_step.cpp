@@ -11,6 +11,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/graph/op.h"
 #include "causeway/model/parameter_sharding.h"
+#include "causeway/model/quantized_weight.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/optimizer_scope.h"
 #include "causeway/passes/recompute.h"
@@ -112,13 +113,15 @@ StepOptions step_options(const Recipe& recipe) {
 }
 
 WeightStorage weight_storage(const Recipe& recipe) {
-  const bool in_halves = multiplies_narrow(recipe) && Context::current()->device().target().has_gemms_of_halves();
+  const bool in_halves = recipe.optimizer.weights == HeldWeights::kF32 && multiplies_narrow(recipe) &&
+                         Context::current()->device().target().has_gemms_of_halves();
   return in_halves ? WeightStorage::kHalves : WeightStorage::kElements;
 }
 
 NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed) {
   NewWeights weights{.seed = seed, .storage = weight_storage(recipe), .adapter = recipe.adapter};
   weights.frozen_type = multiplies_narrow(recipe) ? DType::kBF16 : DType::kF32;
+  weights.trained_type = recipe.optimizer.weights == HeldWeights::kF32 ? DType::kF32 : DType::kBF16;
   if (recipe.adapter.is_used()) {
     weights.is_trained = [](const std::string&) { return false; };
   } else if (!recipe.optimizer.groups.empty()) {
@@ -145,10 +148,13 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   const auto elements = static_cast<int64_t>(static_cast<double>(parameter_count(recipe.model)) *
                                              held_share(make_mesh(recipe.mesh)) / static_cast<double>(recipe.mesh.pp));
   // Weights, and sums of gradients over micro-batches. Where some are frozen, as if all were.
-  const int64_t others = (recipe.micro_batches() > 1 ? 2 : 1) * static_cast<int64_t>(sizeof(float));
+  const NewWeights weights = new_weights(recipe);
+  const int64_t others = static_cast<int64_t>(size_bytes(weights.trained_type)) +
+                         (recipe.micro_batches() > 1 ? static_cast<int64_t>(sizeof(float)) : 0);
   const int64_t bytes =
       recipe.adapter.is_used() || std::ranges::any_of(recipe.optimizer.groups, &ParameterGroup::frozen)
-          ? elements * static_cast<int64_t>(size_bytes(new_weights(recipe).frozen_type))
+          ? std::min(elements * static_cast<int64_t>(size_bytes(weights.trained_type)),
+                     least_bytes_of_base(recipe.adapter, elements, weights.frozen_type))
           : elements * others + find_optimizer(recipe.optimizer.name).least_state_bytes(elements, recipe.optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
@@ -169,6 +175,10 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     weights_.push_back(parameter.tensor);
     if (!parameter.is_trained) continue;
     trained_.push_back(weights_.size() - 1);
+    CAUSEWAY_CHECK(parameter.tensor.rank() < 2 || (parameter.tensor.dtype() == DType::kBF16) ==
+                                                      (recipe.optimizer.weights != HeldWeights::kF32),
+                   "{} lies in {}, and optimizer.weights is {}", parameter.name, dtype_name(parameter.tensor.dtype()),
+                   name_of(recipe.optimizer.weights));
     for (const OptimizerState& kept : optimizer_.state_of(parameter, recipe.optimizer)) {
       // The same bits on every mesh take exchanges of what is kept, which are of 2 and 4 bytes an element.
       if (size_bytes(kept.dtype) == 1 && recipe.train.mesh_independent && !context_->mesh().empty())
@@ -485,9 +495,11 @@ std::vector<Tensor> TrainingStep::staged(const MainArguments& arguments) {
   const std::vector<StageAction> schedule = place_ ? stage_schedule_at(kind, pipeline_shape(recipe_), stage, *place_)
                                                    : stage_schedule(kind, pipeline_shape(recipe_), stage);
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
-  const StageResults results = trace_stage(model_, schedule, batches);
+  const StageResults of_stage = trace_stage(model_, schedule, batches, recipe_.train.z_loss);
   leave_gradient_point(weights);
-  return update(results.loss, results.gradients, arguments.hyper);
+  std::vector<Tensor> results = update(of_stage.loss, of_stage.gradients, arguments.hyper);
+  if (of_stage.z_loss.defined()) results.push_back(sum_over_stages(of_stage.z_loss));
+  return results;
 }
 
 std::vector<Tensor> TrainingStep::trained_weights() const {
@@ -510,14 +522,18 @@ int64_t TrainingStep::seed_of(const Parameter& parameter) const {
 
 std::vector<Tensor> TrainingStep::enter_gradient_point(const Tensor& hyper) {
   std::vector<Tensor> weights;
-  if (!optimizer_.has_gradient_point(recipe_.optimizer)) return weights;
+  const bool has_point = optimizer_.has_gradient_point(recipe_.optimizer);
+  if (!has_point && recipe_.optimizer.weights == HeldWeights::kF32) return weights;
   Trace& trace = Trace::current();
   for (const size_t i : trained_) {
     // A handle of its own, which goes on to mean the weight's value.
     Parameter parameter = model_.parameters()[i];
     parameter.tensor = weights.emplace_back(trace, trace.use(weights_[i]));
-    weights_[i].assign(
-        optimizer_.gradient_point_of({parameter, {}, kept_of(i), {}, scalar_at(hyper, kStep)}, recipe_.optimizer));
+    const Tensor point = has_point ? optimizer_.gradient_point_of(
+                                         {parameter, {}, kept_of(i), {}, scalar_at(hyper, kStep)}, recipe_.optimizer)
+                                   : parameter.tensor;
+    // In f32 also where the weight lies in bf16, for a gradient has its value's type.
+    trace.assign(weights_[i], trace.use(cast(point, DType::kF32)));
   }
   for (size_t i = 0; i < state_.size(); ++i)
     if (trace.has_captured(state_[i].tensor.state().get())) read_at_gradient_point_.insert(i);
@@ -531,7 +547,7 @@ void TrainingStep::leave_gradient_point(const std::vector<Tensor>& weights) {
 std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const std::vector<Tensor> value = values(arguments);
-  const std::vector<Tensor> gradient = gradients(value.front(), trained_weights());
+  const std::vector<Tensor> gradient = gradients(objective_->minimized(value), trained_weights());
   leave_gradient_point(weights);
   std::vector<Tensor> results = update(value.front(), gradient, arguments.hyper);
   results.insert(results.end(), value.begin() + 1, value.end());
@@ -541,7 +557,7 @@ std::vector<Tensor> TrainingStep::fused(const MainArguments& arguments) {
 std::vector<Tensor> TrainingStep::accumulate(const MainArguments& arguments) {
   const std::vector<Tensor> weights = enter_gradient_point(arguments.hyper);
   const std::vector<Tensor> value = values(arguments);
-  const std::vector<Tensor> gradient = gradients(value.front(), trained_weights());
+  const std::vector<Tensor> gradient = gradients(objective_->minimized(value), trained_weights());
   leave_gradient_point(weights);
   for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
   for (size_t i = 0; i < value.size(); ++i) value_sums_[i].assign(value_sums_[i] + value[i]);
@@ -649,7 +665,8 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
     const std::vector<OptimizerState> described = optimizer_.state_of(of.parameter, config);
     for (size_t j = 0; j < kept.size(); ++j) {
       if (leaves_steps_out && described[j].begins_as_parameter) {
-        const Tensor left_out = where(broadcast_to(le(step, 1.0), before.shape()), before, kept[j]);
+        const Tensor left_out =
+            where(broadcast_to(le(step, 1.0), before.shape()), cast(before, kept[j].dtype()), kept[j]);
         kept[j].assign(where(broadcast_to(finite, before.shape()), updated.state[j], left_out));
       } else {
         keep_unless_finite(kept[j], updated.state[j]);

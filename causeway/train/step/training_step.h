@@ -191,8 +191,8 @@ class TrainingStep {
   std::vector<Tensor> fused(const MainArguments& arguments);
   std::vector<Tensor> accumulate(const MainArguments& arguments);
   std::vector<Tensor> apply(const Tensor& hyper);
-  // In a trace: until leave_gradient_point() weights are those at which the optimizer takes gradients. Gives the
-  // weights themselves; nothing where these are the same.
+  // In a trace: until leave_gradient_point() weights are those at which the optimizer takes gradients, in f32. Gives
+  // the weights themselves; nothing where these are the same.
   std::vector<Tensor> enter_gradient_point(const Tensor& hyper);
   void leave_gradient_point(const std::vector<Tensor>& weights);
   std::vector<Tensor> kept_of(size_t parameter) const;

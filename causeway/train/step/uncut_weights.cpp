@@ -38,7 +38,9 @@ int64_t held_bytes(const Parameter& weight, const Recipe& recipe) {
   const int64_t own = weight.tensor.local_bytes();
   if (!weight.is_trained) return own;
   const bool adds_up = recipe.micro_batches() > 1 && recipe.mesh.pp == 1;
-  return (adds_up ? 2 : 1) * own + find_optimizer(recipe.optimizer.name).state_bytes(weight, recipe.optimizer);
+  const int64_t elements = own / static_cast<int64_t>(size_bytes(weight.tensor.dtype()));
+  return own + (adds_up ? elements * static_cast<int64_t>(sizeof(float)) : 0) +
+         find_optimizer(recipe.optimizer.name).state_bytes(weight, recipe.optimizer);
 }
 
 }  // namespace
