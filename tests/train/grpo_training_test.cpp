@@ -250,6 +250,7 @@ TEST(GrpoTraining, WhatDoesNotFitIsRefusedByName) {
   EXPECT_TRUE(contains(refusal({"mesh.cp=2"}), "not yet trained with cut sequences"));
   EXPECT_TRUE(contains(refusal({"data.packing=documents"}), "has each completion in a row of its own"));
   EXPECT_TRUE(contains(refusal({"model.dropout=0.1"}), "of which nothing may be dropped"));
+  EXPECT_TRUE(contains(refusal({"train.z_loss=1e-4"}), "has no z-loss"));
   EXPECT_TRUE(contains(refusal({"preference.loss=simpo"}), "trains on completions of its own"));
   EXPECT_TRUE(contains(refusal({"train.precision=fp8"}), "not yet trained in 8 bits"));
   EXPECT_TRUE(contains(refusal({"optimizer.average_decay=0.99"}), "takes gradients elsewhere"));

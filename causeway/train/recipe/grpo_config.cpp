@@ -93,6 +93,7 @@ void refuse_what_does_not_fit(const Recipe& r) {
   refuse_where(r.data.document_mask, "data.document_mask",
                fmt::format("{} has each completion in a row of its own: nothing is to be masked", reward),
                "Leave it out.");
+  refuse_where(r.train.z_loss > 0, "train.z_loss", fmt::format("{} has no z-loss", reward), "Leave it out.");
   // A step's log-probabilities would not be those that completions were drawn by.
   refuse_where(r.model.dropout > 0, "model.dropout",
                fmt::format("is {}, and {} samples from the model that it trains, of which nothing may be dropped",
