@@ -21,8 +21,8 @@ struct JsonSubject {
   // Objects and lists within one another. Far below what the call stack bears: values are compared, copied, printed
   // and destroyed recursively.
   int most_depth = 64;
-  bool keys_may_repeat = true;  // the last one counts; false: an error that names the key
-  bool is_one_line = false;     // `where` names the line, and messages give the column alone
+  bool keys_may_repeat = true;                // the last one counts; false: an error that names the key
+  bool is_one_line = false;                   // `where` names the line, and messages give the column alone
   uint64_t first_line = 1, first_column = 1;  // of the text in the file, for messages
 };
 

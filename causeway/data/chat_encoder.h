@@ -14,9 +14,9 @@ namespace causeway::data {
 struct ChatSample {
   std::string text;
   std::vector<int32_t> ids;
-  std::vector<float> weights;    // of each id in the loss, 0 where it is no target
-  ChatCounts counts;             // of this one
-  size_t first_target = 0;       // the byte of the whole text at which the first target begins; its size without one
+  std::vector<float> weights;  // of each id in the loss, 0 where it is no target
+  ChatCounts counts;           // of this one
+  size_t first_target = 0;     // the byte of the whole text at which the first target begins; its size without one
 };
 
 // Both sides of a preference pair; without ids where it is left out.

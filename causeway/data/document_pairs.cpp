@@ -6,8 +6,7 @@
 
 namespace causeway::data {
 
-DocumentPairs::DocumentPairs(const TokenDataset& dataset, size_t source, int64_t sequence_length,
-                             bool all_are_inputs) {
+DocumentPairs::DocumentPairs(const TokenDataset& dataset, size_t source, int64_t sequence_length, bool all_are_inputs) {
   const TokenDataset::Source& of = dataset.sources()[source];
   const auto refuse = [&](const std::string& what, const std::string& hint) {
     throw Error(ErrorKind::kInvalidArgument, what, of.path.string(), hint);

@@ -11,9 +11,7 @@ namespace causeway::data {
 DocumentPrompts::DocumentPrompts(const TokenDataset& dataset, size_t source, int64_t longest)
     : source_(dataset.sources()[source].path.string()) {
   const auto refuse = [&](const std::string& what, const std::string& hint,
-                          ErrorKind kind = ErrorKind::kInvalidArgument) {
-    throw Error(kind, what, source_, hint);
-  };
+                          ErrorKind kind = ErrorKind::kInvalidArgument) { throw Error(kind, what, source_, hint); };
   if (!dataset.holds_prompts())
     refuse("the dataset holds no prompts",
            "Prepare some: causeway data prepare prompts.jsonl --chat --prompts, of records with \"prompt\".");
@@ -24,8 +22,8 @@ DocumentPrompts::DocumentPrompts(const TokenDataset& dataset, size_t source, int
     dataset.read_targets(offset, targets);
     const auto record = static_cast<uint64_t>(std::ranges::find(targets, uint8_t{1}) - targets.begin());
     if (record == 0 || record == tokens)
-      refuse(fmt::format("document {} is no prompt with its record", offsets_.size() + 1),
-             "Prepare the dataset again.", ErrorKind::kCorrupt);
+      refuse(fmt::format("document {} is no prompt with its record", offsets_.size() + 1), "Prepare the dataset again.",
+             ErrorKind::kCorrupt);
     longer += record > static_cast<uint64_t>(std::max<int64_t>(longest, 0)) ? 1 : 0;
     longest_there = std::max(longest_there, record);
     offsets_.push_back(offset);

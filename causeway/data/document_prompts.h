@@ -29,7 +29,8 @@ class DocumentPrompts {
   // The prompt whose first token is there.
   std::optional<uint64_t> number_at(uint64_t offset) const;
 
-  // The record that prompt was prepared from. Throws Error(kCorrupt) naming the prompt where its text is no JSON object.
+  // The record that prompt was prepared from. Throws Error(kCorrupt) naming the prompt where its text is no JSON
+  // object.
   nlohmann::ordered_json record(const TokenDataset& dataset, const Tokenizer& tokenizer, uint64_t number) const;
   // For messages: "prompt 3 of data/prompts", counted from 1.
   std::string name(uint64_t number) const;

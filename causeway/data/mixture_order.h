@@ -51,9 +51,9 @@ class SourceShares {
 
 // How samples of preference pairs and of prompts are made of a dataset's documents.
 struct GroupedSamples {
-  bool all_are_inputs = false;     // of a side of a pair: BatchOptions::all_are_inputs
-  uint64_t completions = 1;        // of a prompt, each a sample
-  int64_t completion_tokens = 0;   // of each at most, for which a row has room behind the prompt
+  bool all_are_inputs = false;    // of a side of a pair: BatchOptions::all_are_inputs
+  uint64_t completions = 1;       // of a prompt, each a sample
+  int64_t completion_tokens = 0;  // of each at most, for which a row has room behind the prompt
 };
 
 // The endless training order over the sources of a joined dataset: each has an order of its own, with its own

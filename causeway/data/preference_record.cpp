@@ -47,8 +47,9 @@ class PreferenceRecordReader {
     if (chosen_ == rejected_)
       refuse("\"chosen\" and \"rejected\" are the same", "Leave the record out: neither is preferred.");
     if (has_value(record_, "margin"))
-      throw Error(ErrorKind::kUnsupported, "\"margin\" stands beside the pair, and margins of pairs are not trained with",
-                  where_, "Leave the field out, or call it otherwise.");
+      throw Error(ErrorKind::kUnsupported,
+                  "\"margin\" stands beside the pair, and margins of pairs are not trained with", where_,
+                  "Leave the field out, or call it otherwise.");
     if (has_value(record_, "system"))
       refuse("\"system\" stands beside a preference pair", "Write it as the first message of the prompt.");
     return {side(chosen_), side(rejected_)};

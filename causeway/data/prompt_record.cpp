@@ -6,9 +6,7 @@ namespace causeway::data {
 
 ChatRecord read_prompt_record(const nlohmann::ordered_json& record, const std::string& where) {
   const auto refuse = [&](const std::string& what, const std::string& hint,
-                          ErrorKind kind = ErrorKind::kInvalidArgument) {
-    throw Error(kind, what, where, hint);
-  };
+                          ErrorKind kind = ErrorKind::kInvalidArgument) { throw Error(kind, what, where, hint); };
   const auto prompt = record.find("prompt");
   if (prompt == record.end() || prompt->is_null())
     refuse(fmt::format("the record has no \"prompt\"; its fields are {}", names_of_fields(record)),

@@ -418,8 +418,7 @@ std::optional<TextBlock> TextReader::next_lines() {
 std::optional<TextBlock> TextReader::next_samples() {
   TextBlock block;
   try {
-    list_->cut(
-        buffer_, [this] { return read_more(); }, kTextBlockBytes, block.text, block.samples);
+    list_->cut(buffer_, [this] { return read_more(); }, kTextBlockBytes, block.text, block.samples);
   } catch (const Error&) {
     // A text that was not read to its end is not wrong.
     if (stop_.stop_requested()) return std::nullopt;

@@ -245,9 +245,12 @@ ShardMetadata parse_shard_metadata(std::string_view text, const std::string& whe
   const Json json = parse_json(text, {.name = "the description", .where = where, .hint = kPrepareHint});
   const Fields fields(json, "the shard's description", where);
   const TokenizerIdentity tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
-  return {tokenizer, sources_from_json(fields.list("sources"), where),
-          documents_from_json(fields, json, tokenizer.vocabulary_size, where), fields.flag("pairs"),
-          fields.flag("prompts"), target_weights_from_json(fields, json, where)};
+  return {tokenizer,
+          sources_from_json(fields.list("sources"), where),
+          documents_from_json(fields, json, tokenizer.vocabulary_size, where),
+          fields.flag("pairs"),
+          fields.flag("prompts"),
+          target_weights_from_json(fields, json, where)};
 }
 
 std::string print_manifest(const DatasetManifest& manifest) {

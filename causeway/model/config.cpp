@@ -90,7 +90,8 @@ T own_value(const ModelConfig& config, const std::string& name) {
 
 constexpr std::string_view kScoringArchitecture = "ForSequenceClassification";
 
-// The class of transformers that the model is of: "LlamaForCausalLM", and with a score "LlamaForSequenceClassification".
+// The class of transformers that the model is of: "LlamaForCausalLM", and with a score
+// "LlamaForSequenceClassification".
 std::string architecture_of(const ModelFamily& family, bool score_head) {
   const std::string& name = family.hugging_face.architecture;
   if (!score_head) return name;
@@ -102,7 +103,8 @@ std::string architecture_of(const ModelFamily& family, bool score_head) {
 bool says_score_head(const Json& config) {
   const auto architectures = config.find("architectures");
   return architectures != config.end() && architectures->is_array() && !architectures->empty() &&
-         architectures->front().is_string() && architectures->front().get<std::string>().ends_with(kScoringArchitecture);
+         architectures->front().is_string() &&
+         architectures->front().get<std::string>().ends_with(kScoringArchitecture);
 }
 
 // What config.json says of every family; the rest is the family's.

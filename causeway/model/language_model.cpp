@@ -182,14 +182,14 @@ void LanguageModel::declare_quantized(Matrix& matrix, ParameterDim out, Paramete
 void LanguageModel::declare_score(const NewWeights& weights) {
   CAUSEWAY_CHECK(part_.is_whole());
   declared_piece_.reset();
-  score_ = declare(kScoreWeight, {{1, LogicalDim::kHead}, {config_.width, LogicalDim::kWidth}}, Initial::kNormal, weights);
+  score_ =
+      declare(kScoreWeight, {{1, LogicalDim::kHead}, {config_.width, LogicalDim::kWidth}}, Initial::kNormal, weights);
 }
 
 void LanguageModel::initialize_score(uint64_t seed) {
   CAUSEWAY_CHECK(score_.defined());
-  fill_with_normal(score_, {.seed = seed,
-                            .stream = hash_text(kScoreWeight).low,
-                            .standard_deviation = config_.initializer_range});
+  fill_with_normal(
+      score_, {.seed = seed, .stream = hash_text(kScoreWeight).low, .standard_deviation = config_.initializer_range});
 }
 
 Matrix LanguageModel::declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,

@@ -11,8 +11,8 @@ namespace causeway::tensor {
 // was to the policy that the completion is compared with.
 Tensor clipped_policy_loss(const Tensor& policy, const Tensor& older, const Tensor& advantages, double lowest,
                            double highest);
-// Where that is cut off and has no gradient: 1 where r is below `lowest` and the advantage negative, or, likewise, above
-// `highest` and positive.
+// Where that is cut off and has no gradient: 1 where r is below `lowest` and the advantage negative, or, likewise,
+// above `highest` and positive.
 Tensor is_clipped_below(const Tensor& policy, const Tensor& older, const Tensor& advantages, double lowest);
 Tensor is_clipped_above(const Tensor& policy, const Tensor& older, const Tensor& advantages, double highest);
 // An estimate of the divergence from a reference by sampled tokens that is never negative (k3 of Schulman, 2020):

@@ -27,8 +27,8 @@ Tensor simpo_loss(const PreferencePairs& policy, const PreferencePairs& lengths,
 // completions: -beta log sigmoid(log odds of the chosen - log odds of the rejected), of probabilities a token.
 Tensor odds_ratio_loss(const PreferencePairs& policy, const PreferencePairs& lengths, double beta);
 
-// Of a reward model (Bradley and Terry, 1952; Ouyang et al., 2022, arXiv 2203.02155): -log sigmoid(score of the chosen -
-// score of the rejected) + center_coefficient (sum of both)^2, which draws scores around 0 (Eisenstein et al., 2023,
+// Of a reward model (Bradley and Terry, 1952; Ouyang et al., 2022, arXiv 2203.02155): -log sigmoid(score of the chosen
+// - score of the rejected) + center_coefficient (sum of both)^2, which draws scores around 0 (Eisenstein et al., 2023,
 // arXiv 2312.09244).
 Tensor reward_loss(const PreferencePairs& scores, double center_coefficient = 0);
 

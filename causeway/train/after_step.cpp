@@ -33,9 +33,10 @@ bool AfterStep::lets_next_begin(const StepOutcome& step) const {
   const bool is_first = step.report.step == run_.first_position().step + 1;
   // What is sampled for the next step is sampled by the weights behind this one.
   const bool samples = run_.recipe().grpo.is_used();
-  return run_.step().may_run_ahead() && !is_first && !samples && step.goes_on() && !step.save_is_due && !saver_.is_copying() &&
-         !step.is_due(run_.recipe().evaluation.interval) && !step.is_due(run_.recipe().sampling.interval) &&
-         !observer_.looks_into(step.report.step) && !observer_.looks_into(step.report.step + 1);
+  return run_.step().may_run_ahead() && !is_first && !samples && step.goes_on() && !step.save_is_due &&
+         !saver_.is_copying() && !step.is_due(run_.recipe().evaluation.interval) &&
+         !step.is_due(run_.recipe().sampling.interval) && !observer_.looks_into(step.report.step) &&
+         !observer_.looks_into(step.report.step + 1);
 }
 
 void AfterStep::measure(StepOutcome& step) {

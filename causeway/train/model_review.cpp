@@ -27,7 +27,8 @@ std::optional<double> ModelReview::evaluate(const RunPosition& position) {
     if (log_ != nullptr) log_->evaluation(position.step, position.tokens, result);
     if (result.completions > 0) {
       if (speaks_)
-        notice("step {}: validation reward {:.4f} ({} completions)\n", position.step, result.reward, result.completions);
+        notice("step {}: validation reward {:.4f} ({} completions)\n", position.step, result.reward,
+               result.completions);
       return;
     }
     if (speaks_ && result.pairs > 0)

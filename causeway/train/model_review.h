@@ -24,8 +24,8 @@ class ModelReview {
   // tells of failures; it tells of results where the run is not `quiet`.
   ModelReview(const RunParts& run, const TokenDataset* validation, RunLog* log, bool is_first, bool quiet);
 
-  // By all ranks, after `position`'s step. The loss; nothing without validation data, where it failed, and of completions,
-  // whose reward is told of.
+  // By all ranks, after `position`'s step. The loss; nothing without validation data, where it failed, and of
+  // completions, whose reward is told of.
   bool evaluates() const { return validation_ != nullptr; }
   std::optional<double> evaluate(const RunPosition& position);
   bool samples() const;

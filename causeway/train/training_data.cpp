@@ -70,14 +70,15 @@ void require_targets(const TokenDataset& dataset) {
 
 void require_data_of_loss(const Recipe& recipe, const TokenDataset& dataset) {
   if (dataset.holds_prompts() != recipe.grpo.is_used())
-    throw Error(ErrorKind::kInvalidArgument,
-                dataset.holds_prompts()
-                    ? fmt::format("is none, and {} holds prompts that are to be answered", dataset.path().string())
-                    : fmt::format("is {}, and {} holds no prompts", name_of(recipe.grpo.reward), dataset.path().string()),
-                "grpo.reward",
-                dataset.holds_prompts()
-                    ? "Give one of exact_match, regex and program; or train on conversations or text."
-                    : "Prepare some: causeway data prepare prompts.jsonl --chat --prompts, of records with \"prompt\".");
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        dataset.holds_prompts()
+            ? fmt::format("is none, and {} holds prompts that are to be answered", dataset.path().string())
+            : fmt::format("is {}, and {} holds no prompts", name_of(recipe.grpo.reward), dataset.path().string()),
+        "grpo.reward",
+        dataset.holds_prompts()
+            ? "Give one of exact_match, regex and program; or train on conversations or text."
+            : "Prepare some: causeway data prepare prompts.jsonl --chat --prompts, of records with \"prompt\".");
   if (dataset.holds_pairs() == recipe.preference.is_used()) return;
   if (dataset.holds_pairs())
     throw Error(ErrorKind::kInvalidArgument,
@@ -117,8 +118,8 @@ void resolve_steps(Recipe& recipe, const TrainingData& data) {
   if (recipe.train.epochs == 0) return;
   // Of prompts, several steps may be of the same completions.
   const int64_t visits = recipe.grpo.is_used() ? recipe.grpo.num_iterations : 1;
-  const double samples = recipe.train.epochs * static_cast<double>(data.order.samples_per_epoch()) *
-                         static_cast<double>(visits);
+  const double samples =
+      recipe.train.epochs * static_cast<double>(data.order.samples_per_epoch()) * static_cast<double>(visits);
   // What rounding adds is no step.
   const double exact = samples / static_cast<double>(recipe.train.batch_size) * (1 - 1e-12);
   constexpr double kMostSteps = 1e12;
@@ -177,8 +178,8 @@ std::vector<std::string> describe_prompts(const TrainingData& data, const Recipe
   for (const TokenDataset::Source& source : data.dataset.sources()) {
     const DocumentPrompts* prompts = data.order.prompts(lines.size());
     if (prompts == nullptr) return {};
-    lines.push_back(fmt::format("data: {} prompts of {}, {} completions of each", prompts->count(), source.path.string(),
-                                recipe.grpo.num_generations));
+    lines.push_back(fmt::format("data: {} prompts of {}, {} completions of each", prompts->count(),
+                                source.path.string(), recipe.grpo.num_generations));
   }
   return lines;
 }

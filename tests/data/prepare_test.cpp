@@ -666,9 +666,10 @@ TEST(Prepare, NamesBadInput) {
   options.output = directory / "out";
   std::filesystem::create_directories(directory / "nothing");
   options.inputs = {directory / "nothing"};
-  EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).message(),
-            "the directory holds no file of .txt, .jsonl, .ndjson, .json (with an object a line, or one list of objects) "
-            "or .csv");
+  EXPECT_EQ(
+      caught([&] { prepare_dataset(options, ByteTokenizer()); }).message(),
+      "the directory holds no file of .txt, .jsonl, .ndjson, .json (with an object a line, or one list of objects) "
+      "or .csv");
 }
 
 TEST(Prepare, NamesBadOptions) {

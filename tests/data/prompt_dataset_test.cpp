@@ -79,7 +79,8 @@ TEST_F(PromptDataset, RefusesWhatIsNoPrompt) {
   EXPECT_TRUE(contains(none.where(), "line 1"));
   EXPECT_EQ(refusal("{\"prompt\": \"\"}\n").message(), "\"prompt\" is empty");
   EXPECT_EQ(refusal("{\"prompt\": 3}\n").message(), "\"prompt\" is a JSON number");
-  EXPECT_TRUE(contains(refusal("{\"prompt\": \"a\", \"completion\": \"b\"}\n").message(), "\"completion\" stands beside"));
+  EXPECT_TRUE(
+      contains(refusal("{\"prompt\": \"a\", \"completion\": \"b\"}\n").message(), "\"completion\" stands beside"));
   const Error answered =
       refusal(R"({"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"
               "\n");

@@ -153,9 +153,13 @@ TEST_P(GpuDeviceTest, ALimitIsNotExceeded) {
   EXPECT_EQ(device->memory_limit(), static_cast<int64_t>(8 * kMiB));
   EXPECT_EQ(device->told_limit(), static_cast<int64_t>(8 * kMiB));
   const DeviceBuffer kept = device->allocate(3 * kMiB);
-  { const DeviceBuffer passing = device->allocate(2 * kMiB); }
+  {
+    const DeviceBuffer passing = device->allocate(2 * kMiB);
+  }
   EXPECT_EQ(device->reserved_bytes(), static_cast<int64_t>(6 * kMiB));
-  { const DeviceBuffer other = device->allocate(4 * kMiB); }
+  {
+    const DeviceBuffer other = device->allocate(4 * kMiB);
+  }
   EXPECT_EQ(device->peak_reserved_bytes(), static_cast<int64_t>(8 * kMiB));
   const Error error = error_of([&] { device->allocate(4 * kMiB + 1); });
   EXPECT_EQ(error.kind(), ErrorKind::kResource);
@@ -197,7 +201,9 @@ TEST_P(GpuDeviceTest, ReleasedWorkingMemoryIsFreeForOtherProcesses) {
 
 TEST_P(GpuDeviceTest, FreeBlocksGoBackBeforeMemoryIsSaidToBeOut) {
   const auto device = open();
-  { const DeviceBuffer buffer = device->allocate(40 * kMiB); }
+  {
+    const DeviceBuffer buffer = device->allocate(40 * kMiB);
+  }
   const DeviceBuffer other = device->allocate(50 * kMiB);
   EXPECT_EQ(driver_.frees, 1);
   const Error error = error_of([&] { device->allocate(20 * kMiB); });
@@ -282,9 +288,8 @@ TEST_P(GpuDeviceTest, LimitsOfALaunchAreErrorsThatNameTheKernel) {
   void* const buffers[] = {nullptr};
   const int64_t sizes[] = {0};
   const auto launch = [&](const char* kernel, int64_t blocks, int threads, int shared, int cluster) {
-    return error_of([&] {
-      device->launch({module->kernel(kernel), buffers, sizes, blocks, 0, threads, shared, cluster});
-    });
+    return error_of(
+        [&] { device->launch({module->kernel(kernel), buffers, sizes, blocks, 0, threads, shared, cluster}); });
   };
   Error error = launch("fat", 1, 64, 227 * 1024, 1);
   EXPECT_EQ(error.kind(), ErrorKind::kResource);
@@ -340,9 +345,7 @@ TEST_P(GpuDeviceTest, ARefusedLaunchSaysWithWhat) {
   void* const buffers[] = {nullptr};
   const int64_t sizes[] = {0};
   driver_.launch_result = 1;
-  EXPECT_THAT(error_of([&] {
-                device->launch({module->kernel("none"), buffers, sizes, 2, 0, 64, 512});
-              }).message(),
+  EXPECT_THAT(error_of([&] { device->launch({module->kernel("none"), buffers, sizes, 2, 0, 64, 512}); }).message(),
               HasSubstr("cannot launch none (2 blocks of 64 threads, 512 bytes of shared memory"));
 }
 

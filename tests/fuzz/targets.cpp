@@ -310,7 +310,8 @@ bool chat_record(std::string_view input) {
 bool prompt_record(std::string_view input) {
   const data::ChatRecord record =
       data::read_prompt_record(data::parse_json_record({input, 1}, "input.jsonl").object, "");
-  require(record.is_rendered() ? record.input.add_generation_prompt : !record.prompt->empty(), "nothing to be answered");
+  require(record.is_rendered() ? record.input.add_generation_prompt : !record.prompt->empty(),
+          "nothing to be answered");
   return true;
 }
 

@@ -407,8 +407,8 @@ TEST(Shard, EveryPrimitiveOverTwoAxes) {
   }
 }
 
-// Values lie cut by their heads along the second axis, and the gradient's heads are cut by the first one: terms along the
-// second are added up whole.
+// Values lie cut by their heads along the second axis, and the gradient's heads are cut by the first one: terms along
+// the second are added up whole.
 TEST(Shard, GradientsOfValuesThatAnotherAxisCutsAreAddedUp) {
   const auto* const primitive = std::ranges::find(kPrimitives, "attention_gradient", &PrimitiveText::name);
   ASSERT_NE(primitive, std::end(kPrimitives));

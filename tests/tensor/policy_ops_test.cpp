@@ -30,13 +30,10 @@ TEST(PolicyOps, ClippedSurrogate) {
   List expected;
   for (size_t i = 0; i < 6; ++i) {
     const double ratio = std::exp(kPolicy[i] - kOlder[i]);
-    expected.push_back(
-        -std::min(ratio * kAdvantages[i], std::clamp(ratio, kLowest, kHighest) * kAdvantages[i]));
+    expected.push_back(-std::min(ratio * kAdvantages[i], std::clamp(ratio, kLowest, kHighest) * kAdvantages[i]));
   }
   expect_op(
-      [&](In in) {
-        return clipped_policy_loss(in[0], matrix_of(kOlder), matrix_of(kAdvantages), kLowest, kHighest);
-      },
+      [&](In in) { return clipped_policy_loss(in[0], matrix_of(kOlder), matrix_of(kAdvantages), kLowest, kHighest); },
       of_tokens({kPolicy}), {2, 3}, expected);
 }
 

@@ -106,7 +106,8 @@ TEST(PreferenceOps, ScoresOfARewardModel) {
     for (size_t i = 0; i < 4; ++i)
       expected.push_back(-log_sigmoid_of(chosen[i] - rejected[i]) +
                          coefficient * (chosen[i] + rejected[i]) * (chosen[i] + rejected[i]));
-    expect_op([&](In in) { return reward_loss({in[0], in[1]}, coefficient); }, inputs({chosen, rejected}), {4}, expected);
+    expect_op([&](In in) { return reward_loss({in[0], in[1]}, coefficient); }, inputs({chosen, rejected}), {4},
+              expected);
   }
 }
 

@@ -1,5 +1,5 @@
-// Runs that sample their own data: a small model that learns to write a letter, exact resuming, the bits of sampling and
-// training, programs that fail, references, meshes and validation.
+// Runs that sample their own data: a small model that learns to write a letter, exact resuming, the bits of sampling
+// and training, programs that fail, references, meshes and validation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,8 @@ class GrpoRun : public testing::Test {
     for (int i = 0; i < count; ++i) lines += fmt::format("{{\"prompt\": \"{}:\", \"answer\": \"a\"}}\n", i);
     PrepareOptions options;
     options.inputs = {directory_.write(name + ".jsonl", lines)};
-    options.validation_inputs = {directory_.write(name + "_held_out.jsonl", "{\"prompt\": \"x:\", \"answer\": \"a\"}\n")};
+    options.validation_inputs = {
+        directory_.write(name + "_held_out.jsonl", "{\"prompt\": \"x:\", \"answer\": \"a\"}\n")};
     options.output = directory_ / name;
     options.chat.emplace();
     options.chat->prompts = true;
@@ -61,7 +62,8 @@ log: {{tensorboard: false}}
     std::istringstream lines(read_text_file(directory_ / "run" / "metrics.jsonl"));
     std::vector<nlohmann::json> records;
     for (std::string line; std::getline(lines, line);)
-      if (nlohmann::json record = nlohmann::json::parse(line); record.contains(key)) records.push_back(std::move(record));
+      if (nlohmann::json record = nlohmann::json::parse(line); record.contains(key))
+        records.push_back(std::move(record));
     return records;
   }
 
@@ -155,7 +157,8 @@ TEST_F(GrpoRun, SamplesFollowFromSeedAndPlace) {
       EXPECT_NEAR(plain[i].log_probabilities[t], all[i].log_probabilities[t], 1e-5);
   }
   EXPECT_GT(differ, 60u);
-  for (const SampledTokens& one : sampler.sample(prompts, 0, true)) EXPECT_EQ(one.tokens, sampler.sample(prompts, 9, true)[0].tokens);
+  for (const SampledTokens& one : sampler.sample(prompts, 0, true))
+    EXPECT_EQ(one.tokens, sampler.sample(prompts, 9, true)[0].tokens);
 }
 
 // With mesh_independent log-probabilities of sampling and training are the same bits, and tokens were drawn from logits
@@ -196,7 +199,8 @@ TEST_F(GrpoRun, SamplingAndTrainingHaveTheSameBits) {
           row.insert(row.end(), sampled[first + i].tokens.begin(), sampled[first + i].tokens.end());
           std::copy_n(row.begin(), std::min<size_t>(16, row.size()), tokens.begin() + static_cast<ptrdiff_t>(16 * i));
         }
-        const Tensor logits = whole({Tensor::from_bytes(std::as_bytes(std::span(tokens)), {16, 16}, DType::kI32)}).front();
+        const Tensor logits =
+            whole({Tensor::from_bytes(std::as_bytes(std::span(tokens)), {16, 16}, DType::kI32)}).front();
         std::vector<float> values(16 * 16 * 256);
         logits.read_bytes(std::as_writable_bytes(std::span(values)));
         for (size_t i = 0; i < 16; ++i)
@@ -237,12 +241,13 @@ TEST_F(GrpoRun, EndsWithACheckpointWhereTheProgramFails) {
   const std::string good = "while read -r line; do case \"$line\" in *completion*a*) echo 1;; *) echo 0;; esac; done";
   const std::string flag = (directory_ / "broken").string();
   // After 150 completions, that is in the third step.
-  const std::string failing =
-      fmt::format("n=0; while read -r line; do n=$((n+1)); if [ $n -gt 150 ] && [ -e {} ]; then exit 7; fi; "
-                  "case \"$line\" in *completion*:*a*) echo 1;; *) echo 0;; esac; done",
-                  flag);
+  const std::string failing = fmt::format(
+      "n=0; while read -r line; do n=$((n+1)); if [ $n -gt 150 ] && [ -e {} ]; then exit 7; fi; "
+      "case \"$line\" in *completion*:*a*) echo 1;; *) echo 0;; esac; done",
+      flag);
   const auto with = [&](const std::string& program) {
-    Recipe of_run = recipe({"grpo.reward=program", "grpo.reward_pattern=", "grpo.reward_program=x", "checkpoint.interval=0"});
+    Recipe of_run =
+        recipe({"grpo.reward=program", "grpo.reward_pattern=", "grpo.reward_program=x", "checkpoint.interval=0"});
     of_run.grpo.reward_program = program;
     return of_run;
   };
@@ -269,12 +274,14 @@ TEST_F(GrpoRun, NeedsRecordsThatTheRewardReads) {
   options.chat.emplace();
   options.chat->prompts = true;
   prepare_dataset(options, ByteTokenizer());
-  const Recipe of_run = recipe({fmt::format("data.path={}", options.output.string()), "grpo.reward=exact_match",
-                                "grpo.reward_pattern="});
+  const Recipe of_run =
+      recipe({fmt::format("data.path={}", options.output.string()), "grpo.reward=exact_match", "grpo.reward_pattern="});
   const Error error = caught([&] { run(of_run); });
   EXPECT_EQ(error.where(), fmt::format("prompt 2 of {}", options.output.string()));
-  const Error others = caught([&] { open_training_data(recipe({"grpo.reward=none", "grpo.reward_pattern=",
-                                                               "grpo.num_generations=8", "grpo.max_completion_length=256"})); });
+  const Error others = caught([&] {
+    open_training_data(recipe(
+        {"grpo.reward=none", "grpo.reward_pattern=", "grpo.num_generations=8", "grpo.max_completion_length=256"}));
+  });
   EXPECT_EQ(others.where(), "grpo.reward");
 }
 
@@ -323,7 +330,8 @@ log: {{tensorboard: false}}
   EXPECT_EQ(error.where(), "model.from");
   EXPECT_TRUE(contains(error.message(), "grpo.beta=0.1 compares the model with the weights that the run began with"))
       << error.message();
-  const Error none = caught([&] { run(recipe({"grpo.beta=0.1", fmt::format("run_directory={}", (directory_ / "x").string())})); });
+  const Error none =
+      caught([&] { run(recipe({"grpo.beta=0.1", fmt::format("run_directory={}", (directory_ / "x").string())})); });
   EXPECT_EQ(none.where(), "model.from");
 }
 

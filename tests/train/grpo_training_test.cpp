@@ -67,7 +67,8 @@ std::vector<Rollout> rollouts_of_fixture(const nlohmann::json& expected, RewardS
 }
 
 // As many steps on each rollout as the recipe says. `change`: between a rollout's pass and its steps.
-std::vector<StepFigures> train_on_completions(const Recipe& recipe, const std::function<void(Completion&)>& change = {}) {
+std::vector<StepFigures> train_on_completions(const Recipe& recipe,
+                                              const std::function<void(Completion&)>& change = {}) {
   const auto load = [&](bool is_trained) {
     NewWeights weights = new_weights(recipe);
     if (!is_trained) weights.is_trained = [](const std::string&) { return false; };
@@ -118,8 +119,7 @@ TEST(GrpoTraining, FollowsTrlsLossesAndFiguresHoweverTheBatchIsCut) {
   const nlohmann::json cases = expected_of_completions()["cases"];
   for (const auto& [name, of_case] : cases.items()) {
     for (const char* micro_batch : {"6", "2"}) {  // groups need not stand in one micro-batch
-      const Recipe recipe =
-          recipe_of_case(of_case["config"], {fmt::format("train.micro_batch_size={}", micro_batch)});
+      const Recipe recipe = recipe_of_case(of_case["config"], {fmt::format("train.micro_batch_size={}", micro_batch)});
       const std::vector<StepFigures> figures = train_on_completions(recipe);
       ASSERT_EQ(figures.size(), of_case["losses"].size()) << name;
       const auto expect_near = [&](size_t step, double actual, const char* what, double bound) {
@@ -144,7 +144,8 @@ TEST(GrpoTraining, MistakesAreFarFromTrls) {
   const nlohmann::json of_case = expected_of_completions()["cases"]["dapo"];
   const nlohmann::json& norms = of_case["grad_norms"];
   const auto difference = [&](std::vector<std::string> overrides, const std::function<void(Completion&)>& change = {}) {
-    return largest_difference_of_norms(train_on_completions(recipe_of_case(of_case["config"], overrides), change), norms);
+    return largest_difference_of_norms(train_on_completions(recipe_of_case(of_case["config"], overrides), change),
+                                       norms);
   };
   EXPECT_LT(difference({}), 2e-3);
   EXPECT_GT(difference({"grpo.temperature=1"}), 0.05);
@@ -187,7 +188,8 @@ TEST(GrpoTraining, RowsAreCutAsBatchesAre) {
     one.is_truncated = row == 5;
     rollout.completions.push_back(one);
   }
-  const RolloutBatch whole = batch_of_rollout(rollout, recipe, {0, 2}), second = batch_of_rollout(rollout, recipe, {1, 1});
+  const RolloutBatch whole = batch_of_rollout(rollout, recipe, {0, 2}),
+                     second = batch_of_rollout(rollout, recipe, {1, 1});
   EXPECT_EQ(whole.batch.global_valid_targets, 10);  // the truncated one is not trained on
   EXPECT_EQ(second.batch.global_valid_targets, 10);
   EXPECT_EQ(second.batch.valid_targets, 4);
@@ -226,7 +228,8 @@ TEST(GrpoTraining, StatesOfSamplingAreReadToTheBit) {
   EXPECT_EQ(again.reward, one.reward);
   EXPECT_EQ(again.advantage, one.advantage);
   EXPECT_TRUE(parse_rollout_state(print_rollout_state({{2}, nullptr, 0}), "x").rollout == nullptr);
-  for (const char* bad : {"", "[]", "{\"end_tokens\": 3}", "{\"end_tokens\": [3], \"steps\": 1, \"completions\": [{}]}"})
+  for (const char* bad :
+       {"", "[]", "{\"end_tokens\": 3}", "{\"end_tokens\": [3], \"steps\": 1, \"completions\": [{}]}"})
     EXPECT_EQ(caught([&] { parse_rollout_state(bad, "grpo.json"); }).kind(), ErrorKind::kCorrupt) << bad;
 }
 
@@ -259,7 +262,8 @@ TEST(GrpoTraining, WhatDoesNotFitIsRefusedByName) {
   EXPECT_TRUE(contains(refusal({"grpo.reward_pattern=a"}), "has an effect with grpo.reward=regex alone"));
   EXPECT_TRUE(contains(refusal({"grpo.reward=none"}), "has no effect without grpo.reward"));
   EXPECT_TRUE(contains(refusal({"grpo.sampling_batch_size=4"}), "does not divide train.batch_size"));
-  EXPECT_TRUE(contains(refusal({"grpo.sampling_batch_size=3", "train.mesh_independent=true"}), "has no effect over a mesh"));
+  EXPECT_TRUE(
+      contains(refusal({"grpo.sampling_batch_size=3", "train.mesh_independent=true"}), "has no effect over a mesh"));
 }
 
 }  // namespace

@@ -89,7 +89,8 @@ log: {{tensorboard: false}}
     for (int64_t i = 0; i < steps; ++i) {
       Batch batch = loader.next();
       if (change) change(batch);
-      const TrainingBatch host{batch.inputs, batch.targets, {}, batch.global_valid_targets, batch.global_chosen_targets};
+      const TrainingBatch host{
+          batch.inputs, batch.targets, {}, batch.global_valid_targets, batch.global_chosen_targets};
       figures.push_back(step.run(host, i, recipe.optimizer.learning_rate));
     }
     return figures;
@@ -151,10 +152,8 @@ TEST_F(RewardModel, FollowsTrlsLossesHoweverTheBatchIsCut) {
       EXPECT_NEAR(figures[i].grad_norm, norm, 1e-3 * norm + 1e-5) << i;
     }
     EXPECT_LT(figures.back().loss, 1e-3);
-    const std::vector<StepFigures> centered =
-        train_steps(recipe({cut, fmt::format("preference.center_rewards_coefficient={}",
-                                             expected["center"].get<double>())}),
-                    10);
+    const std::vector<StepFigures> centered = train_steps(
+        recipe({cut, fmt::format("preference.center_rewards_coefficient={}", expected["center"].get<double>())}), 10);
     for (size_t i = 0; i < 10; ++i)
       EXPECT_NEAR(centered[i].loss, expected["centered"]["losses"][i].get<double>(), 1e-4) << i;
   }
@@ -182,9 +181,9 @@ TEST_F(RewardModel, MistakesAreFarFromTrlsLosses) {
 
 TEST_F(RewardModel, IsTheSameOnMeshes) {
   const auto on_mesh = [&](std::vector<std::string> overrides) {
-    for (const char* key : {"model.from=", "model.family=llama", "model.layers=2", "model.width=32", "model.heads=4",
-                            "model.kv_heads=2", "model.ffn_width=48", "model.vocabulary_size=300",
-                            "model.max_sequence_length=80"})
+    for (const char* key :
+         {"model.from=", "model.family=llama", "model.layers=2", "model.width=32", "model.heads=4", "model.kv_heads=2",
+          "model.ffn_width=48", "model.vocabulary_size=300", "model.max_sequence_length=80"})
       overrides.emplace_back(key);
     return recipe(overrides);
   };
@@ -194,8 +193,8 @@ TEST_F(RewardModel, IsTheSameOnMeshes) {
   };
   const std::vector<StepFigures> one = steps_of(on_mesh({}));
   EXPECT_LT(one.back().loss, one.front().loss);
-  for (const std::vector<std::string>& mesh :
-       std::vector<std::vector<std::string>>{{"mesh.dp=2"}, {"mesh.fsdp=2", "train.micro_batch_size=4"}, {"mesh.tp=2"}}) {
+  for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{
+           {"mesh.dp=2"}, {"mesh.fsdp=2", "train.micro_batch_size=4"}, {"mesh.tp=2"}}) {
     const Recipe cut = on_mesh(mesh);
     std::mutex mutex;
     on_ranks(cut.mesh, [&] {

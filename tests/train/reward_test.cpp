@@ -69,7 +69,8 @@ TEST(Reward, AProgramIsAskedLineByLine) {
   EXPECT_EQ(reward_of(counting, "b\n\"c\" \xff"), 2.5);
   TemporaryDirectory directory;
   const std::string seen = (directory / "seen").string();
-  RewardProgram keeping(fmt::format("while read -r line; do printf '%s\\n' \"$line\" >> {}; echo -1e-3; done", seen), 20);
+  RewardProgram keeping(fmt::format("while read -r line; do printf '%s\\n' \"$line\" >> {}; echo -1e-3; done", seen),
+                        20);
   EXPECT_EQ(reward_of(keeping, "b\nc"), -1e-3);
   nlohmann::ordered_json expected = kRecord;
   expected["completion"] = "b\nc";

@@ -251,8 +251,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> stage_cases() {
 // Rounded at random by the same numbers, and compensated alike.
 TEST(BothEndsOfATiedEmbedding, KeepTheSameBitsInBf16) {
   for (const std::string weights : {"bf16_stochastic", "bf16_kahan"}) {
-    const Recipe recipe = recipe_of("gpt2", {"mesh.pp=2", "train.micro_batch_size=6", "train.precision=bf16",
-                                             "optimizer.weights=" + weights});
+    const Recipe recipe = recipe_of(
+        "gpt2", {"mesh.pp=2", "train.micro_batch_size=6", "train.precision=bf16", "optimizer.weights=" + weights});
     std::mutex mutex;
     std::vector<std::map<std::string, std::vector<double>>> ends;
     on_ranks(recipe.mesh, [&] {

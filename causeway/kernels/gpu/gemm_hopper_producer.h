@@ -67,8 +67,7 @@ CAUSEWAY_INLINE void hopper_gemm_produce(const Problem& problem, const TensorMap
       // As many lines in 128 bytes as a slice has of k.
       constexpr int kLines = hopper_gemm_slice_k(sizeof(typename Problem::Operand));
 #pragma clang loop unroll(full)
-      for (int box = 0; box < kLinesA / kLines; ++box)
-        load(a + box * kLines * 128, tile.m + first_a + box * kLines, k);
+      for (int box = 0; box < kLinesA / kLines; ++box) load(a + box * kLines * 128, tile.m + first_a + box * kLines, k);
     }
   };
   const auto load_b = [&](const HopperGemmPosition& tile, int stage, int k) {

@@ -34,9 +34,9 @@ Advantages compute_advantages(std::span<const double> rewards, size_t group, Rew
     const std::span<const double> of_group = rewards.subspan(first, group);
     const double mean = mean_of(of_group), deviation = deviation_of(of_group);
     if (deviation <= kZero) ++equals;
-    const double by = scale == RewardScale::kNone ? 1
-                                                  : (scale == RewardScale::kGroup ? deviation : result.reward_deviation) +
-                                                        kAgainstZero;
+    const double by = scale == RewardScale::kNone
+                          ? 1
+                          : (scale == RewardScale::kGroup ? deviation : result.reward_deviation) + kAgainstZero;
     for (const double reward : of_group) result.values.push_back(static_cast<float>((reward - mean) / by));
   }
   result.share_of_equals = static_cast<double>(equals * group) / static_cast<double>(rewards.size());

@@ -11,10 +11,10 @@
 namespace causeway::train {
 
 struct Advantages {
-  std::vector<float> values;     // of each completion
-  double mean_reward = 0;        // of all
-  double reward_deviation = 0;   // the standard deviation of all
-  double share_of_equals = 0;    // of groups whose rewards are all the same: nothing is learned of them
+  std::vector<float> values;    // of each completion
+  double mean_reward = 0;       // of all
+  double reward_deviation = 0;  // the standard deviation of all
+  double share_of_equals = 0;   // of groups whose rewards are all the same: nothing is learned of them
 };
 
 // Of the rewards of groups of `group` completions, at least 2, one after another: (r - mean) / (s + 1e-4) with the mean

@@ -1,5 +1,5 @@
-// Samples completions from the model that is trained, with its weights as they are: in the same process, with no copy of
-// them. On one device with a KV cache (causeway/generate), and over a mesh or where bits are not to depend on one by
+// Samples completions from the model that is trained, with its weights as they are: in the same process, with no copy
+// of them. On one device with a KV cache (causeway/generate), and over a mesh or where bits are not to depend on one by
 // the forward pass of training (UncachedSampler).
 #pragma once
 

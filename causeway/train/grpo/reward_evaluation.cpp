@@ -29,13 +29,13 @@ EvaluationResult RewardEvaluator::run() {
     there.push_back(prompts.count());
     of_sources.push_back(&prompts);
   }
-  const std::vector<uint64_t> counts =
-      evaluated_sequences(SourceShares(weights), there,
-                          static_cast<uint64_t>(std::max<int64_t>(1, run_.recipe.evaluation.sequences)));
+  const std::vector<uint64_t> counts = evaluated_sequences(
+      SourceShares(weights), there, static_cast<uint64_t>(std::max<int64_t>(1, run_.recipe.evaluation.sequences)));
   const PromptSet set(dataset_, of_sources, *run_.tokenizer);
   std::vector<Prompt> prompts;
   for (size_t i = 0; i < counts.size(); ++i)
-    for (uint64_t number = 0; number < counts[i]; ++number) prompts.push_back(set.at(of_sources_[i].window(number).offset));
+    for (uint64_t number = 0; number < counts[i]; ++number)
+      prompts.push_back(set.at(of_sources_[i].window(number).offset));
   EvaluationResult result;
   if (prompts.empty()) return result;
   CompletionSampler sampler(run_.model, run_.recipe, run_.tokenizer->vocabulary_size(), end_tokens_);

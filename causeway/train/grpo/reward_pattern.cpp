@@ -40,9 +40,9 @@ struct RewardPattern::Compiled {
 RewardPattern::RewardPattern(const std::string& pattern) : compiled_(std::make_unique<Compiled>()) {
   int code = 0;
   PCRE2_SIZE offset = 0;
-  compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C, &code,
-                                  &offset, nullptr);
+  compiled_->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &offset, nullptr);
   if (compiled_->code == nullptr)
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("is no regular expression: {} at byte {}", message_of_pcre2(code), offset),
@@ -71,9 +71,10 @@ double RewardPattern::judge(const JudgedCompletion& completion) {
                                    compiled_->data, compiled_->context);
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0)
-      throw Error(ErrorKind::kResource,
-                  fmt::format("matching grpo.reward_pattern fails on {}: {}", completion.name, message_of_pcre2(result)),
-                  "grpo.reward_pattern", "Write it so that there are fewer ways to match.");
+      throw Error(
+          ErrorKind::kResource,
+          fmt::format("matching grpo.reward_pattern fails on {}: {}", completion.name, message_of_pcre2(result)),
+          "grpo.reward_pattern", "Write it so that there are fewer ways to match.");
     if (!has_group_) return 1;
     const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(compiled_->data);
     const bool is_captured = result > 1 && bounds[2] != PCRE2_UNSET;

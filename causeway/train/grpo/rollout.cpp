@@ -13,9 +13,9 @@ namespace {
 using RolloutJson = nlohmann::json;
 
 RolloutJson json_of(const Completion& one) {
-  return {{"prompt", one.prompt},         {"tokens", one.tokens},   {"truncated", one.is_truncated},
-          {"reward", one.reward},         {"advantage", one.advantage}, {"sampled", one.sampled},
-          {"older", one.older},           {"reference", one.reference}};
+  return {{"prompt", one.prompt}, {"tokens", one.tokens},       {"truncated", one.is_truncated},
+          {"reward", one.reward}, {"advantage", one.advantage}, {"sampled", one.sampled},
+          {"older", one.older},   {"reference", one.reference}};
 }
 
 Completion completion_of(const RolloutJson& json) {

@@ -19,14 +19,14 @@ struct Completion {
   bool is_truncated = false;            // it had no end before it had as many tokens as there may be
   double reward = 0;
   float advantage = 0;
-  // log p of each token: as it was drawn; as training computes it by the same weights; by the weights that the run began
-  // with. The latter two are empty where the loss reads none.
+  // log p of each token: as it was drawn; as training computes it by the same weights; by the weights that the run
+  // began with. The latter two are empty where the loss reads none.
   std::vector<float> sampled = {}, older = {}, reference = {};
 };
 
 struct Rollout {
-  uint64_t first_sample = 0;            // the data cursor before it
-  std::vector<Completion> completions;  // of the batch of all ranks, in the order of its rows
+  uint64_t first_sample = 0;                            // the data cursor before it
+  std::vector<Completion> completions;                  // of the batch of all ranks, in the order of its rows
   std::vector<std::pair<std::string, double>> figures;  // for metrics
 };
 

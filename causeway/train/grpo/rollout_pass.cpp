@@ -17,8 +17,8 @@ RolloutPass::RolloutPass(const LanguageModel& model, const LanguageModel* refere
 
 Step RolloutPass::make_step(const LanguageModel& model, bool without_adapters) const {
   return Step(
-      [&model, without_adapters, temperature = recipe_.grpo.temperature](const std::vector<Tensor>& arguments)
-          -> std::vector<Tensor> {
+      [&model, without_adapters,
+       temperature = recipe_.grpo.temperature](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
         ForwardInputs inputs;
         inputs.tokens = arguments[0];
         inputs.without_adapters = without_adapters;
@@ -50,8 +50,7 @@ void RolloutPass::run_one(Step& step, std::span<Completion> completions, std::ve
     write_own_rows(arguments_[1], std::span<const int32_t>(targets), {});
     step.run(arguments_).front().read_bytes(std::as_writable_bytes(std::span(values)));
     for (size_t row = 0; row < some.size(); ++row) {
-      const auto begin =
-          values.begin() + static_cast<ptrdiff_t>(row * width + some[row].prompt.size()) - 1;
+      const auto begin = values.begin() + static_cast<ptrdiff_t>(row * width + some[row].prompt.size()) - 1;
       (some[row].*of).assign(begin, begin + static_cast<ptrdiff_t>(some[row].tokens.size()));
     }
   }

@@ -16,7 +16,7 @@ namespace causeway::train {
 struct ImportOptions {
   std::filesystem::path source;
   std::filesystem::path output;
-  bool overwrite = false;      // replace the model that is there
+  bool overwrite = false;                     // replace the model that is there
   std::optional<DType> dtype = std::nullopt;  // f32, bf16 or f16; nothing: each tensor as it is
   uint64_t max_file_bytes = uint64_t{5} << 30;
 };

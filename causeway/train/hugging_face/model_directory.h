@@ -34,8 +34,8 @@ ModelCompanions companions_in(const std::filesystem::path& directory);
 // generation_config.json over those of config.json, as transformers generates.
 nlohmann::json token_ids_in(const std::filesystem::path& directory);
 
-// The tokens any of which ends a text: of a Hugging Face directory what it says as eos_token_id, one or several, or else
-// what the tokenizer says. Throws Error(kInvalidArgument) for what is no id.
+// The tokens any of which ends a text: of a Hugging Face directory what it says as eos_token_id, one or several, or
+// else what the tokenizer says. Throws Error(kInvalidArgument) for what is no id.
 std::vector<int32_t> end_tokens_in(const std::filesystem::path& directory, const Tokenizer& tokenizer);
 std::vector<int32_t> end_tokens_of_tokenizer(const Tokenizer& tokenizer);
 

@@ -134,10 +134,8 @@ void RunLog::show_progress(const StepReport& report) {
 }
 
 void RunLog::evaluation(int64_t step, int64_t tokens, const EvaluationResult& result) {
-  nlohmann::ordered_json record = {{"time", wall_time()},
-                                   {"elapsed_seconds", elapsed_seconds()},
-                                   {"device", device_},
-                                   {"tokens", tokens}};
+  nlohmann::ordered_json record = {
+      {"time", wall_time()}, {"elapsed_seconds", elapsed_seconds()}, {"device", device_}, {"tokens", tokens}};
   if (result.completions > 0) {
     record["validation_reward"] = result.reward;
     record["validation_completions"] = result.completions;

@@ -38,7 +38,7 @@ PreferenceEvaluator::PreferenceEvaluator(const LanguageModel& model, const Recip
               return {sum(terms.loss), sum(terms.chosen_loss), sum(terms.is_preferred)};
             }) {
   CAUSEWAY_CHECK((reference != nullptr) == recipe.preference.has_reference());
-  for (size_t i = 0; i < dataset.sources().size(); ++i) 
+  for (size_t i = 0; i < dataset.sources().size(); ++i)
     pairs_.emplace_back(dataset, i, recipe.data.sequence_length, recipe.preference.trains_reward_model());
 }
 

@@ -106,44 +106,46 @@ void refuse_what_does_not_fit(const Recipe& r) {
   refuse_where(r.grpo.has_reference() && r.adapter.is_used() && !r.adapter_from.empty(), "lora.from",
                "the reference of grpo.beta is the model without adapters, and the run begins with some",
                "Set grpo.beta=0, or merge the adapters first: causeway export --merged.");
-  refuse_where(r.train.precision == Precision::kFp8 || r.train.precision == Precision::kFp8Block, "train.precision",
-               fmt::format("{} is not yet trained in 8 bits, whose scales differ between sampling and training", reward),
-               "Set train.precision to bf16, tf32 or f32.");
-  refuse_where(find_optimizer(r.optimizer.name).has_gradient_point(r.optimizer),
-               r.optimizer.average_decay > 0 ? "optimizer.average_decay" : "optimizer.name",
-               fmt::format("{} samples from the weights that a run keeps, and this optimizer takes gradients elsewhere",
-                           reward),
-               r.optimizer.average_decay > 0 ? "Leave it out." : "Choose another optimizer.");
+  refuse_where(
+      r.train.precision == Precision::kFp8 || r.train.precision == Precision::kFp8Block, "train.precision",
+      fmt::format("{} is not yet trained in 8 bits, whose scales differ between sampling and training", reward),
+      "Set train.precision to bf16, tf32 or f32.");
+  refuse_where(
+      find_optimizer(r.optimizer.name).has_gradient_point(r.optimizer),
+      r.optimizer.average_decay > 0 ? "optimizer.average_decay" : "optimizer.name",
+      fmt::format("{} samples from the weights that a run keeps, and this optimizer takes gradients elsewhere", reward),
+      r.optimizer.average_decay > 0 ? "Leave it out." : "Choose another optimizer.");
 }
 
 }  // namespace
 
 std::vector<Field> grpo_fields(GrpoConfig& g) {
-  return {choice("grpo.reward", g.reward,
-                 "exact_match, regex or program: what judges completions of prompts, which the data must be; none: the "
-                 "model samples nothing"),
-          field("grpo.reward_pattern", g.reward_pattern,
-                "a regular expression of PCRE2's: 1 where a completion matches it; with a group, where what the last "
-                "match's first group has is the answer (regex)"),
-          field("grpo.reward_program", g.reward_program,
-                "a command that is given a line of JSON for each completion and writes a line with a number (program)"),
-          field("grpo.reward_timeout", g.reward_timeout, "seconds that the program has for one completion (program)"),
-          field("grpo.num_generations", g.num_generations, "completions of each prompt, which are compared"),
-          field("grpo.max_completion_length", g.max_completion_length, "tokens of a completion, at most"),
-          field("grpo.temperature", g.temperature, "logits are divided by it, in sampling and in the loss"),
-          field("grpo.top_k", g.top_k, "draw among this many likeliest tokens; 0: all"),
-          field("grpo.top_p", g.top_p, "draw among the likeliest tokens whose probabilities reach this together"),
-          field("grpo.sampling_batch_size", g.sampling_batch_size,
-                "completions that are sampled side by side, with a KV cache; 0: train.batch_size"),
-          field("grpo.num_iterations", g.num_iterations, "optimizer steps on the same completions"),
-          field("grpo.epsilon", g.epsilon, "by how much a token may become less likely before it counts no more"),
-          field("grpo.epsilon_high", g.epsilon_high, "the same of more likely; 0: grpo.epsilon"),
-          field("grpo.beta", g.beta, "weight of the divergence from the model that the run begins with; 0: none is held"),
-          choice("grpo.scale_rewards", g.scale_rewards,
-                 "group, batch or none: whose standard deviation advantages are divided by"),
-          loss_type_field(g.loss_type),
-          field("grpo.mask_truncated_completions", g.mask_truncated_completions,
-                "completions that reach the most tokens before their end are not trained on")};
+  return {
+      choice("grpo.reward", g.reward,
+             "exact_match, regex or program: what judges completions of prompts, which the data must be; none: the "
+             "model samples nothing"),
+      field("grpo.reward_pattern", g.reward_pattern,
+            "a regular expression of PCRE2's: 1 where a completion matches it; with a group, where what the last "
+            "match's first group has is the answer (regex)"),
+      field("grpo.reward_program", g.reward_program,
+            "a command that is given a line of JSON for each completion and writes a line with a number (program)"),
+      field("grpo.reward_timeout", g.reward_timeout, "seconds that the program has for one completion (program)"),
+      field("grpo.num_generations", g.num_generations, "completions of each prompt, which are compared"),
+      field("grpo.max_completion_length", g.max_completion_length, "tokens of a completion, at most"),
+      field("grpo.temperature", g.temperature, "logits are divided by it, in sampling and in the loss"),
+      field("grpo.top_k", g.top_k, "draw among this many likeliest tokens; 0: all"),
+      field("grpo.top_p", g.top_p, "draw among the likeliest tokens whose probabilities reach this together"),
+      field("grpo.sampling_batch_size", g.sampling_batch_size,
+            "completions that are sampled side by side, with a KV cache; 0: train.batch_size"),
+      field("grpo.num_iterations", g.num_iterations, "optimizer steps on the same completions"),
+      field("grpo.epsilon", g.epsilon, "by how much a token may become less likely before it counts no more"),
+      field("grpo.epsilon_high", g.epsilon_high, "the same of more likely; 0: grpo.epsilon"),
+      field("grpo.beta", g.beta, "weight of the divergence from the model that the run begins with; 0: none is held"),
+      choice("grpo.scale_rewards", g.scale_rewards,
+             "group, batch or none: whose standard deviation advantages are divided by"),
+      loss_type_field(g.loss_type),
+      field("grpo.mask_truncated_completions", g.mask_truncated_completions,
+            "completions that reach the most tokens before their end are not trained on")};
 }
 
 bool samples_with_cache(const Recipe& r) { return r.mesh.ranks() == 1 && !r.train.mesh_independent; }

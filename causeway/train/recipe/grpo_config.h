@@ -68,8 +68,8 @@ struct GrpoConfig {
 // The keys, of a configuration that outlives them.
 std::vector<Field> grpo_fields(GrpoConfig& config);
 
-// Completions are sampled with a KV cache: where weights are whole on one device, and sampling need not have the bits of
-// training.
+// Completions are sampled with a KV cache: where weights are whole on one device, and sampling need not have the bits
+// of training.
 bool samples_with_cache(const Recipe& recipe);
 
 // Throws Error(kInvalidArgument, kUnsupported) naming the key: values out of range, and what completions cannot be

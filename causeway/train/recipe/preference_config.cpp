@@ -65,9 +65,9 @@ void refuse_preference_without_effect(const Recipe& r) {
                      "has no effect without preference.loss", hint);
   require_preference(!preference.trains_reward_model() || preference.beta == defaults.beta, "preference.beta",
                      "has no effect with preference.loss=reward", hint);
-  require_preference(preference.trains_reward_model() ||
-                         preference.center_rewards_coefficient == defaults.center_rewards_coefficient,
-                     "preference.center_rewards_coefficient", "has an effect with preference.loss=reward alone", hint);
+  require_preference(
+      preference.trains_reward_model() || preference.center_rewards_coefficient == defaults.center_rewards_coefficient,
+      "preference.center_rewards_coefficient", "has an effect with preference.loss=reward alone", hint);
   require_preference(preference.loss == PreferenceLoss::kDpo || preference.label_smoothing == defaults.label_smoothing,
                      "preference.label_smoothing", "has an effect with preference.loss=dpo alone", hint);
   require_preference(preference.loss == PreferenceLoss::kSimpo || preference.margin == defaults.margin,

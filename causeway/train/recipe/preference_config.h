@@ -23,8 +23,8 @@ constexpr auto named_values(PreferenceLoss) {
 struct PreferenceConfig {
   PreferenceLoss loss = PreferenceLoss::kNone;
   double beta = 0.1;
-  double label_smoothing = 0;  // dpo
-  double margin = 0.5;         // simpo
+  double label_smoothing = 0;             // dpo
+  double margin = 0.5;                    // simpo
   double center_rewards_coefficient = 0;  // reward
 
   bool is_used() const { return loss != PreferenceLoss::kNone; }

@@ -164,15 +164,16 @@ std::vector<Field> fields(Recipe& r) {
   all.insert(all.end(), rest.begin(), rest.end());
   rest = adapter_fields(r);
   all.insert(all.end(), rest.begin(), rest.end());
-  rest = {choice("preference.loss", r.preference.loss,
-                 "dpo, ipo, simpo, orpo or reward (a reward model): of preference pairs, which the data must be; none: of "
-                 "the tokens of text"),
-          field("preference.beta", r.preference.beta, "how strongly the loss of pairs tells their sides apart"),
-          field("preference.label_smoothing", r.preference.label_smoothing,
-                "the probability that a pair stands the wrong way round (dpo)"),
-          field("preference.margin", r.preference.margin, "by how much the chosen side is to be ahead (simpo)"),
-          field("preference.center_rewards_coefficient", r.preference.center_rewards_coefficient,
-                "what is added of the square of the sum of both sides' scores, which draws them around 0 (reward)")};
+  rest = {
+      choice("preference.loss", r.preference.loss,
+             "dpo, ipo, simpo, orpo or reward (a reward model): of preference pairs, which the data must be; none: of "
+             "the tokens of text"),
+      field("preference.beta", r.preference.beta, "how strongly the loss of pairs tells their sides apart"),
+      field("preference.label_smoothing", r.preference.label_smoothing,
+            "the probability that a pair stands the wrong way round (dpo)"),
+      field("preference.margin", r.preference.margin, "by how much the chosen side is to be ahead (simpo)"),
+      field("preference.center_rewards_coefficient", r.preference.center_rewards_coefficient,
+            "what is added of the square of the sum of both sides' scores, which draws them around 0 (reward)")};
   all.insert(all.end(), rest.begin(), rest.end());
   rest = grpo_fields(r.grpo);
   all.insert(all.end(), rest.begin(), rest.end());

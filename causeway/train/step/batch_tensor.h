@@ -10,8 +10,8 @@
 
 namespace causeway::train {
 
-// [rows, length] of i32, or of f32 a weight or another number for each token, in the current context, cut as batches are (batch_sharding()); undefined contents. The
-// sizes must divide.
+// [rows, length] of i32, or of f32 a weight or another number for each token, in the current context, cut as batches
+// are (batch_sharding()); undefined contents. The sizes must divide.
 Tensor make_batch_tensor(int64_t rows, int64_t length, DType dtype = DType::kI32);
 
 // [rows], a number for each row of such a tensor, likewise.

@@ -32,8 +32,8 @@ std::vector<Tensor> GrpoObjective::trace(const LanguageModel& model, const Micro
   Tensor loss = clipped_policy_loss(policy, older, advantages, lowest, highest);
   Tensor divergence;
   if (grpo.has_reference()) {
-    // Times the ratio, so that its gradient is that of the divergence itself where tokens were drawn by the older policy
-    // (DeepSeek-V3.2, 2512.02556), as TRL has it.
+    // Times the ratio, so that its gradient is that of the divergence itself where tokens were drawn by the older
+    // policy (DeepSeek-V3.2, 2512.02556), as TRL has it.
     divergence = exp(policy - older) * divergence_estimate(policy, batch.numbers.back());
     loss = loss + divergence * grpo.beta;
   }

@@ -1,7 +1,7 @@
-// Group relative policy optimization (Shao et al., 2024, arXiv 2402.03300) of completions that the model has sampled: the
-// clipped surrogate of each token (causeway/tensor/policy_ops.h), and beta times an estimate of the divergence from the
-// reference, averaged as grpo.loss_type says over the whole batch, however it is split. Targets are the completions'
-// tokens.
+// Group relative policy optimization (Shao et al., 2024, arXiv 2402.03300) of completions that the model has sampled:
+// the clipped surrogate of each token (causeway/tensor/policy_ops.h), and beta times an estimate of the divergence from
+// the reference, averaged as grpo.loss_type says over the whole batch, however it is split. Targets are the
+// completions' tokens.
 #pragma once
 
 #include "causeway/train/step/objective.h"

@@ -12,7 +12,7 @@ namespace causeway::train {
 
 struct MicroBatch {
   ForwardInputs inputs;
-  Tensor targets;        // i32 [rows, sequence_length]
+  Tensor targets;  // i32 [rows, sequence_length]
   // f32, of the same shape: target_weight where there is a target, times what that weighs, and 0 elsewhere.
   Tensor token_weights;
   Tensor target_weight;  // f32 []

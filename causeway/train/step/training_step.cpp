@@ -205,8 +205,8 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     weights_.push_back(parameter.tensor);
     if (!parameter.is_trained) continue;
     trained_.push_back(weights_.size() - 1);
-    CAUSEWAY_CHECK(parameter.tensor.rank() < 2 || (parameter.tensor.dtype() == DType::kBF16) ==
-                                                      (recipe.optimizer.weights != HeldWeights::kF32),
+    CAUSEWAY_CHECK(parameter.tensor.rank() < 2 ||
+                       (parameter.tensor.dtype() == DType::kBF16) == (recipe.optimizer.weights != HeldWeights::kF32),
                    "{} lies in {}, and optimizer.weights is {}", parameter.name, dtype_name(parameter.tensor.dtype()),
                    name_of(recipe.optimizer.weights));
     for (const OptimizerState& kept : optimizer_.state_of(parameter, recipe.optimizer)) {

@@ -80,8 +80,8 @@ std::vector<UncutWeights> uncut_weights(const Recipe& recipe) {
   const auto device = std::make_shared<OfflineDevice>(Target());  // how weights are cut depends on none
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
-  return uncut_weights(LanguageModel::create(recipe.model, part_of_stage(recipe, 0), new_weights(recipe))->parameters(), mesh,
-                       recipe);
+  return uncut_weights(LanguageModel::create(recipe.model, part_of_stage(recipe, 0), new_weights(recipe))->parameters(),
+                       mesh, recipe);
 }
 
 std::string uncut_weights_text(const UncutWeights& uncut) {
