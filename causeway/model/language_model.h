@@ -27,7 +27,7 @@ enum class WeightStorage {
 };
 
 // The weight [1, width] of a reward model's score (ModelConfig::score_head), as Hugging Face calls it.
-constexpr char kScoreWeight[] = "score.weight";
+inline constexpr char kScoreWeight[] = "score.weight";
 
 // How weights are made.
 struct NewWeights {

@@ -31,9 +31,8 @@ Machine parse_machine(const YAML::Node& node, const std::string& where) {
   machine.devices_per_node = static_cast<int64_t>(devices);
   machine.memory_bytes = record.positive_number("memory_gib") * (int64_t{1} << 30);
   machine.network_bytes_per_second = record.positive_number("network_gb_per_s") * 1e9;
-  machine.host_bytes_per_second = record.optional_positive_number("host_gb_per_s")
-                                      .value_or(parse_target(machine.target).host_bytes_per_second() / 1e9) *
-                                  1e9;
+  const std::optional<double> host = record.optional_positive_number("host_gb_per_s");
+  machine.host_bytes_per_second = host ? *host * 1e9 : parse_target(machine.target).host_bytes_per_second();
   machine.source = record.text("source");
   const std::optional<DevicePeak> peak = find_device_peak(machine.product);
   if (!peak) record.fail("product", fmt::format("no peaks are on record for {}", machine.product), "");

@@ -360,8 +360,11 @@ bool json_list(std::string_view input) {
   const nlohmann::json whole = nlohmann::json::parse(input, nullptr, false);
   if (whole.is_discarded()) return !samples.empty();
   require(whole.is_array() && whole.size() == samples.size(), "a list has other elements");
-  for (size_t i = 0; i < samples.size(); ++i)
+  for (size_t i = 0; i < samples.size(); ++i) {
+    // Equality descends by recursion.
+    if (std::ranges::count(samples[i], '[') + std::ranges::count(samples[i], '{') > 1000) continue;
     require(nlohmann::json::parse(samples[i], nullptr, false) == whole[i], "a sample is not the list's element");
+  }
   return true;
 }
 

@@ -353,8 +353,15 @@ TEST(GpuKernelText, LongerRowsStayInSharedMemory) {
   // One block of a multiprocessor has all of its threads.
   EXPECT_EQ(loop(100000, "sm_90a").phases[0].threads, 1024);
   EXPECT_EQ(loop(50304, "sm_80").phases[0].threads, 1024);
-  // Too long, short enough for registers, no such copies.
-  EXPECT_THAT(loop(128256, "sm_90a").source, Not(HasSubstr("copy_async_16")));
+  // Four blocks have parts of a row that none has room for.
+  const GeneratedKernel four_blocks = loop(128256, "sm_90a");
+  EXPECT_EQ(occurrences(codegen::compile_module(four_blocks.source, gpu_target("sm_90a")), "ld.global"), 0u);
+  EXPECT_EQ(four_blocks.phases[0].cluster, 4);
+  EXPECT_EQ(four_blocks.phases[0].tasks({}), 4 * 640);
+  EXPECT_EQ(four_blocks.phases[0].shared_bytes, 256 + 256 + 128256 / 4 * 2);
+  // Too long, without clusters or for them; short enough for registers; no such copies.
+  EXPECT_THAT(loop(128256, "sm_80").source, Not(HasSubstr("copy_async_16")));
+  EXPECT_THAT(loop(1 << 20, "sm_90a").source, Not(HasSubstr("copy_async_16")));
   EXPECT_THAT(loop(4096, "sm_90a").source, Not(HasSubstr("copy_async_16")));
   EXPECT_THAT(loop(20000, "gfx942").source, Not(HasSubstr("copy_async_16")));
 }

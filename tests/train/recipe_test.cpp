@@ -402,7 +402,7 @@ TEST(Recipe, ChoicesAreTheNamesOfTheirTables) {
       if (key == "optimizer.update_scale") overrides.emplace_back("optimizer.name=muon");
       if (key == "optimizer.moment_rounding") overrides.emplace_back("optimizer.moments=bf16");
       if (key.starts_with("lora.")) overrides.emplace_back("lora.rank=4");
-      if (key == "grpo.loss_type") overrides.emplace_back("grpo.reward=exact_match");
+      if (key.starts_with("grpo.") && key != "grpo.reward") overrides.emplace_back("grpo.reward=exact_match");
       if (key == "grpo.reward" && name == "regex") overrides.emplace_back("grpo.reward_pattern=x");
       if (key == "grpo.reward" && name == "program") overrides.emplace_back("grpo.reward_program=cat");
       if (name == "interleaved")
