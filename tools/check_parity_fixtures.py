@@ -243,7 +243,7 @@ def check_first_update(parameters, expected, loss_at):
         gradient = expected[f"grad.{name}"].astype(np.float64) * scale
         decay = 0.1 if value.ndim >= 2 else 0.0
         # After one step the bias-corrected moments are the gradient and its square.
-        updated[name] = value * (1 - 1e-3 * decay) - 1e-3 * gradient / (np.abs(gradient) + 1e-8)
+        updated[name] = value * (1 - 1e-3 * decay) - 1e-3 * gradient / (np.abs(gradient) + 1e-6)
     return {
         "norm": abs(norm - expected["train.grad_norms"][0]) / norm,
         "update": abs(loss_at(updated) - expected["train.losses"][1]),

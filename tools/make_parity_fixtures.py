@@ -10,6 +10,7 @@ Needs torch, transformers, safetensors. tools/check_parity_fixtures.py checks th
 """
 
 import argparse
+import copy
 import shutil
 import tempfile
 import zlib
@@ -149,13 +150,18 @@ def mean_loss(model, input_ids, labels):
 
 
 def train(model, input_ids, labels):
-    """TRAINING_STEPS of AdamW on one batch; decay on matrices only, gradients clipped to a norm of 1."""
+    """TRAINING_STEPS of AdamW on one batch in float64; decay on matrices only, gradients clipped to a norm of 1.
+
+    The first step moves a weight by rate * g / (|g| + eps): with an eps of 1e-8, a gradient of that size moves it by
+    what rounding made of g, in any float32.
+    """
+    model = copy.deepcopy(model).double()
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False, fused=False)
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-6, foreach=False, fused=False)
     losses, norms = [], []
     for _ in range(TRAINING_STEPS):
         optimizer.zero_grad()
@@ -166,10 +172,10 @@ def train(model, input_ids, labels):
         optimizer.step()
     with torch.no_grad():
         final_loss = mean_loss(model, input_ids, labels)[1]
-    recorded = {"train.losses": torch.stack(losses), "train.grad_norms": torch.stack(norms)}
-    recorded["train.final_loss"] = final_loss
+    recorded = {"train.losses": torch.stack(losses).float(), "train.grad_norms": torch.stack(norms).float()}
+    recorded["train.final_loss"] = final_loss.float()
     for name, parameter in model.named_parameters():
-        recorded[f"train.param.{name}"] = parameter.detach().clone()
+        recorded[f"train.param.{name}"] = parameter.detach().float()
     return recorded
 
 

@@ -34,7 +34,7 @@ class LlamaRun : public testing::Test {
     recipe_.optimizer = {.learning_rate = 1e-3,
                          .weight_decay = 0.1,
                          .gradient_clip = 1.0,
-                         .own = {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}}};
+                         .own = {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-6}}};
     recipe_.train.batch_size = 2;
     recipe_.train.micro_batch_size = 2;
     recipe_.train.precision = Precision::kF32;
@@ -60,12 +60,12 @@ class LlamaRun : public testing::Test {
       EXPECT_NEAR(figures.loss, losses.values[index], 1e-4 * losses.values[index]) << "step " << i;
       EXPECT_NEAR(figures.grad_norm, norms.values[index], 5e-4 * norms.values[index]) << "step " << i;
     }
-    // AdamW moves every weight by about the learning rate a step, whatever its gradient: where that is all rounding,
-    // the direction is too. So single weights may be further off than all are.
+    // The fixture computes in doubles. AdamW's first step moves a weight by rate * g / (|g| + epsilon): the rounding of a
+    // small gradient moves it by the rate times that rounding over epsilon, so single weights may be further off.
     for (const Parameter& parameter : model->parameters()) {
       const HostTensor reference = expected(file_, "train.param." + parameter.name);
       const HostTensor actual = {DType::kF32, reference.shape, parameter.tensor.values()};
-      const Comparison comparison = compare(actual, reference, {.rms = 1e-5, .row = 4e-4, .ulps = 1});
+      const Comparison comparison = compare(actual, reference, {.rms = 2e-6, .row = 4e-5, .ulps = 1});
       EXPECT_TRUE(comparison.equal) << parameter.name << ": " << comparison.text;
     }
     const StepFigures last = step.run(batch(), 10, recipe_.optimizer.learning_rate);
