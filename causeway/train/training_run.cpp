@@ -123,10 +123,15 @@ std::string ways_to_save(const TrainingStep& step, const Recipe& recipe) {
   const MemoryChoice choice = step.memory_choice();
   std::string ways = "Lower train.micro_batch_size or data.sequence_length";
   std::vector<std::string> keys;
-  if (choice.recompute != Recomputation{RecomputePolicy::kBlock}) keys.emplace_back("train.recompute");
+  const auto may_help = [](bool is_done, Offload key) { return !is_done && key != Offload::kAuto; };
+  if (recipe.train.recompute && choice.recompute != Recomputation{RecomputePolicy::kBlock})
+    keys.emplace_back("train.recompute");
   const bool may_move = step.context().device().target().has_own_memory() && recipe.mesh.pp == 1;
-  if (may_move && !choice.offloads_optimizer) keys.emplace_back("offload.optimizer");
-  if (may_move && !choice.offloads_activations) keys.emplace_back("offload.activations");
+  if (may_move && may_help(choice.offloads_optimizer, recipe.offload.optimizer) &&
+      !find_optimizer(recipe.optimizer.name).has_gradient_point(recipe.optimizer))
+    keys.emplace_back("offload.optimizer");
+  if (may_move && may_help(choice.offloads_activations, recipe.offload.activations))
+    keys.emplace_back("offload.activations");
   if (keys.empty()) return ways + ".";
   return fmt::format("{}, or set {} to auto.", ways, fmt::join(keys, ", "));
 }

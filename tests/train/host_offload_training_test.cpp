@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/model/adapter.h"
 #include "causeway/train/checkpoint/state_snapshot.h"
 #include "causeway/train/step/memory_choice.h"
 #include "causeway/train/step/training_step.h"
@@ -51,6 +52,7 @@ struct TrainedWithOffload {
 // In the current context.
 TrainedWithOffload train_here(const Recipe& recipe) {
   const auto model = LanguageModel::create(recipe.model, ModelPart(recipe.model.layers), new_weights(recipe, 3));
+  if (recipe.adapter.is_used()) initialize_adapters(*model, 7);
   TrainingStep step(*model, recipe);
   TrainedWithOffload trained{.cost = step.cost()};
   const auto rows = static_cast<size_t>(step.own_rows().count * recipe.micro_batches());
@@ -63,7 +65,8 @@ TrainedWithOffload train_here(const Recipe& recipe) {
     EXPECT_TRUE(figures.finite);
     trained.figures.insert(trained.figures.end(), {figures.loss, figures.grad_norm});
   }
-  if (Context::current()->mesh().empty())
+  // What initializes adapters takes memory of its own.
+  if (Context::current()->mesh().empty() && !recipe.adapter.is_used())
     EXPECT_EQ(Context::current()->device().peak_bytes(), trained.cost.total_bytes());
   for (const Parameter& parameter : model->parameters()) trained.tensors.push_back(bytes_of_tensor(parameter.tensor));
   for (const TrainingStep::StateTensor& kept : step.optimizer_state())
@@ -73,7 +76,8 @@ TrainedWithOffload train_here(const Recipe& recipe) {
 
 std::vector<TrainedWithOffload> train(const Recipe& recipe, const std::string& device = kEmulator) {
   std::vector<TrainedWithOffload> ranks(static_cast<size_t>(recipe.mesh.ranks()));
-  on_ranks(recipe.mesh, [&] { ranks[static_cast<size_t>(Context::current()->rank())] = train_here(recipe); }, device);
+  on_ranks(
+      recipe.mesh, [&] { ranks[static_cast<size_t>(Context::current()->rank())] = train_here(recipe); }, device);
   return ranks;
 }
 
@@ -114,6 +118,45 @@ TEST(HostOffloadTraining, ActivationsOnTheHostGiveTheSameBits) {
     // Where blocks are computed again little is kept, and what loads come to takes as much.
     if (recompute) continue;
     EXPECT_LT(there.cost.total_bytes(), here.cost.total_bytes() - here.cost.optimizer_bytes / 4);
+  }
+}
+
+// What decodes weights of few bits rewrites the program, whose inputs stay where they are.
+TEST(HostOffloadTraining, StateOfAdaptersOfAQuantizedBaseGivesTheSameBits) {
+  const std::vector<std::string> adapters = {"lora.rank=4", "lora.base=nf4", "model.layers=1"};
+  const TrainedWithOffload here = train(offload_recipe(adapters)).front();
+  const TrainedWithOffload there = train(offload_recipe(with(adapters, {"offload.optimizer=true"}))).front();
+  EXPECT_TRUE(here == there);
+  EXPECT_EQ(there.cost.host_optimizer_bytes, here.cost.optimizer_bytes);
+  EXPECT_EQ(there.cost.optimizer_bytes, 0);
+}
+
+// A step that is left out, or that stops the run, brings the state and puts the same back.
+TEST(HostOffloadTraining, AStepThatIsNotFiniteLeavesTheState) {
+  for (const char* policy : {"skip", "stop"}) {
+    SCOPED_TRACE(policy);
+    const ContextScope scope(Context::open(kEmulator));
+    const Recipe recipe =
+        offload_recipe({"model.layers=1", "offload.optimizer=true", std::string("train.on_non_finite=") + policy});
+    const auto model = LanguageModel::create(recipe.model, 3);
+    TrainingStep step(*model, recipe);
+    const std::vector<int32_t> tokens(4 * 16, 7);
+    EXPECT_TRUE(step.run({tokens, tokens, {}, 4 * 16}, 0, 1e-2).finite);
+    const auto state = [&] {
+      std::vector<std::vector<std::byte>> bytes;
+      for (const TrainingStep::StateTensor& kept : step.optimizer_state())
+        bytes.push_back(bytes_of_tensor(kept.tensor));
+      return bytes;
+    };
+    const std::vector<std::vector<std::byte>> before = state();
+    Tensor weight = model->parameters().front().tensor;
+    const std::vector<std::byte> trained = bytes_of_tensor(weight);
+    weight.write_bytes(std::vector<std::byte>(trained.size(), std::byte{0xff}));  // NaN
+    EXPECT_FALSE(step.run({tokens, tokens, {}, 4 * 16}, 1, 1e-2).finite);
+    EXPECT_TRUE(state() == before);
+    weight.write_bytes(trained);
+    EXPECT_EQ(step.run({tokens, tokens, {}, 4 * 16}, 2, 1e-2).finite, std::string_view(policy) == "skip");
+    EXPECT_EQ(state() == before, std::string_view(policy) == "stop");
   }
 }
 

@@ -74,11 +74,16 @@ void announce_offload(const RunParts& run, const StepCost& cost) {
   const Device& device = run.step.context().device();
   if (!device.target().has_own_memory())
     return notice("offload: nothing is moved, as the memory of {} is the host's\n", device.name());
-  const std::string what = offload_text(run.step.memory_choice());
+  const MemoryChoice choice = run.step.memory_choice();
+  std::vector<std::string> moved;
+  if (choice.offloads_optimizer)
+    moved.push_back(fmt::format("{} of the optimizer's state", format_bytes(cost.host_optimizer_bytes)));
+  if (choice.offloads_activations)
+    moved.push_back(fmt::format("{} of activations", format_bytes(cost.host_activation_bytes)));
   const bool is_auto = recipe.offload.optimizer == Offload::kAuto || recipe.offload.activations == Offload::kAuto;
-  notice("offload: {}{}{}\n", what.empty() ? "nothing is moved" : what,
-         what.empty() ? "" : fmt::format(", {} of it", format_bytes(cost.host_bytes())),
-         is_auto ? "; chosen by auto" : "");
+  notice("offload: {}{}\n",
+         moved.empty() ? "nothing is moved" : fmt::format("{} in the host's memory", fmt::join(moved, " and ")),
+         is_auto ? ", chosen by auto" : "");
 }
 
 std::string axes_text(const Mesh& mesh) {
