@@ -43,9 +43,9 @@ double time_copies(Device& device) {
 }
 
 // `seconds` and `work`: of each use of a kernel, in the order of the reports.
-std::vector<KernelTotal> total_by_kernel(const std::vector<KernelReport>& reports,
-                                         const std::vector<double>& seconds, const std::vector<plan::KernelWork>& work,
-                                         double copy_bytes_per_second, const std::optional<DevicePeak>& peak) {
+std::vector<KernelTotal> total_by_kernel(const std::vector<KernelReport>& reports, const std::vector<double>& seconds,
+                                         const std::vector<plan::KernelWork>& work, double copy_bytes_per_second,
+                                         const std::optional<DevicePeak>& peak) {
   CAUSEWAY_CHECK(reports.size() == seconds.size() && reports.size() == work.size(),
                  "{} kernels, {} times and the work of {}", reports.size(), seconds.size(), work.size());
   std::map<std::string, KernelTotal> by_name;

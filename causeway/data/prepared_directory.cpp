@@ -12,7 +12,8 @@
 namespace causeway::data {
 namespace {
 
-void require_part_of_dataset(const std::filesystem::path& directory, const std::filesystem::path& path, const std::vector<std::string>& patterns) {
+void require_part_of_dataset(const std::filesystem::path& directory, const std::filesystem::path& path,
+                             const std::vector<std::string>& patterns) {
   const std::string name = path.filename().string();
   for (const std::string& pattern : patterns) {
     // Also what write_file_atomically leaves of one when it is killed.
@@ -40,8 +41,9 @@ void require_replaceable(const std::filesystem::path& directory, bool overwrite)
         require_part_of_dataset(directory, file.path(), names);
       continue;
     }
-    require_part_of_dataset(directory, entry.path(), {std::string(kManifestFileName), fmt::format("{}-*.tokens", kTrainSplit),
-                                           fmt::format("{}-*.tokens", kValidationSplit)});
+    require_part_of_dataset(directory, entry.path(),
+                            {std::string(kManifestFileName), fmt::format("{}-*.tokens", kTrainSplit),
+                             fmt::format("{}-*.tokens", kValidationSplit)});
     holds_dataset = true;
   }
   if (holds_dataset && !overwrite) {

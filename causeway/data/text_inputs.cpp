@@ -37,7 +37,8 @@ void refuse_shared_files(const std::vector<TextFile>& training, const std::vecto
 
 }  // namespace
 
-TextInputs::TextInputs(const PrepareOptions& options, const Tokenizer& tokenizer) : options_(options), tokenizer_(tokenizer) {
+TextInputs::TextInputs(const PrepareOptions& options, const Tokenizer& tokenizer)
+    : options_(options), tokenizer_(tokenizer) {
   FoundText found = find_text_files(options_.inputs, options_.format);
   FoundText held_out = find_text_files(options_.validation_inputs, options_.format);
   left_out_ = std::move(found.left_out);

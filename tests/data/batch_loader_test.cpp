@@ -1,6 +1,7 @@
 #include "causeway/data/batch_loader.h"
 
 #include <numeric>
+
 #include "tests/fixtures/data_test_support.h"
 
 namespace causeway::data {

@@ -76,8 +76,7 @@ TrainedWithOffload train_here(const Recipe& recipe) {
 
 std::vector<TrainedWithOffload> train(const Recipe& recipe, const std::string& device = kEmulator) {
   std::vector<TrainedWithOffload> ranks(static_cast<size_t>(recipe.mesh.ranks()));
-  on_ranks(
-      recipe.mesh, [&] { ranks[static_cast<size_t>(Context::current()->rank())] = train_here(recipe); }, device);
+  on_ranks(recipe.mesh, [&] { ranks[static_cast<size_t>(Context::current()->rank())] = train_here(recipe); }, device);
   return ranks;
 }
 

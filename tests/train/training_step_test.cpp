@@ -60,8 +60,8 @@ class LlamaRun : public testing::Test {
       EXPECT_NEAR(figures.loss, losses.values[index], 1e-4 * losses.values[index]) << "step " << i;
       EXPECT_NEAR(figures.grad_norm, norms.values[index], 5e-4 * norms.values[index]) << "step " << i;
     }
-    // The fixture computes in doubles. AdamW's first step moves a weight by rate * g / (|g| + epsilon): the rounding of a
-    // small gradient moves it by the rate times that rounding over epsilon, so single weights may be further off.
+    // The fixture computes in doubles. AdamW's first step moves a weight by rate * g / (|g| + epsilon): the rounding of
+    // a small gradient moves it by the rate times that rounding over epsilon, so single weights may be further off.
     for (const Parameter& parameter : model->parameters()) {
       const HostTensor reference = expected(file_, "train.param." + parameter.name);
       const HostTensor actual = {DType::kF32, reference.shape, parameter.tensor.values()};
