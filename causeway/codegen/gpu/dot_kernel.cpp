@@ -201,10 +201,8 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
     declare_size("slabs", problem.slabs, members, initialisation);
     declare_size("groups", problem.group_count, members, initialisation);
     members += fmt::format(
-        "static constexpr bool kSumsRows = {};
-"
-        "CAUSEWAY_INLINE int64_t offset(int64_t slab, int64_t i) const {{ return {}[slab * (groups + 1) + i]; }}
-",
+        "static constexpr bool kSumsRows = {};\n"
+        "CAUSEWAY_INLINE int64_t offset(int64_t slab, int64_t i) const {{ return {}[slab * (groups + 1) + i]; }}\n",
         problem.groups == GpuGemmGroups::kOfTerms, pointer(graph_.node(request_.members.front()).inputs[2]));
   }
 
