@@ -34,7 +34,8 @@
 //   scaled_dot     [m, k] x [n, k] -> [m, n] of `dtype`, 8-bit floats, k a multiple of 128: products of each 128 of k
 //                  times the scale of their row and of their column there. Scales are f32 [k / 128, m] and [k / 128,
 //                  n], or m / 128 and n / 128 where 128 lines share one; accumulates in f32
-//   grouped_dot    a GEMM for each group of rows. The third input, offsets i32 [p, e + 1], says for each of p slabs where
+//   grouped_dot    a GEMM for each group of rows. The third input, offsets i32 [p, e + 1], says for each of p slabs
+//   where
 //                  its e groups begin and end among r rows: each line begins with 0, never falls and ends at r at most.
 //                  [p, r, k] x [e, k, n] -> [p, r, n]: rows of group g times matrix g, rows of no group give 0;
 //                  transpose_b: second is [e, n, k]. transpose_a: [p, r, m] x [p, r, n] -> [e, m, n]: matrix g is the

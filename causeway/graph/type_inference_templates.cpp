@@ -85,17 +85,16 @@ std::vector<TensorType> grouped_dot_types(const NodeTypes& given) {
   given.require(given.dtype(2) == DType::kI32 && offsets.size() == 2, "takes i32 offsets [P, E + 1]");
   given.require(offsets[0] == a[0],
                 fmt::format("takes offsets of each of its {} slabs, not of {}", a[0].text(), offsets[0].text()));
-  given.require(offsets[1].is_constant() && offsets[1].constant() >= 2,
-                fmt::format("takes a constant number of groups, at least 1: offsets [P, E + 1], not [P, {}]",
-                            offsets[1].text()));
+  given.require(
+      offsets[1].is_constant() && offsets[1].constant() >= 2,
+      fmt::format("takes a constant number of groups, at least 1: offsets [P, E + 1], not [P, {}]", offsets[1].text()));
   const Dim groups = offsets[1] - Dim(1);
   if (transpose_a) {
     given.require(a[0] == b[0] && a[1] == b[1], "takes two tensors of as many slabs and rows");
     return {{given.attributes.dtype, {groups, a[2], b[2]}}};
   }
-  given.require(b[0] == groups,
-                fmt::format("takes a matrix for each of the {} groups that offsets has, not {} of them", groups.text(),
-                            b[0].text()));
+  given.require(b[0] == groups, fmt::format("takes a matrix for each of the {} groups that offsets has, not {} of them",
+                                            groups.text(), b[0].text()));
   const Dim& k = b[transpose_b ? 2 : 1];
   given.require(a[2] == k, fmt::format("contracts dimensions of one size ({} and {})", a[2].text(), k.text()));
   return {{given.attributes.dtype, {a[0], a[1], b[transpose_b ? 1 : 2]}}};

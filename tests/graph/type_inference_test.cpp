@@ -299,11 +299,12 @@ INSTANTIATE_TEST_SUITE_P(
              {"bf16[P, R, 3]", "bf16[P, R, 5]", "i32[P, 5]"},
              "bf16[4, 3, 5]",
              ""},
-        Case{"grouped_dot",
-             {kFloats, "f32[4, 3, 5]", "i32[1, 5]"},
-             "f32[1, 2, 5]",
-             "grouped_dot takes rows [P, R, K] and matrices [E, K, N], or two tensors of rows; it was given (f32[2, 3], "
-             "f32[4, 3, 5], i32[1, 5])"},
+        Case{
+            "grouped_dot",
+            {kFloats, "f32[4, 3, 5]", "i32[1, 5]"},
+            "f32[1, 2, 5]",
+            "grouped_dot takes rows [P, R, K] and matrices [E, K, N], or two tensors of rows; it was given (f32[2, 3], "
+            "f32[4, 3, 5], i32[1, 5])"},
         Case{"grouped_dot",
              {"f32[1, 2, 3]", "bf16[4, 3, 5]", "i32[1, 5]"},
              "f32[1, 2, 5]",
@@ -323,11 +324,12 @@ INSTANTIATE_TEST_SUITE_P(
              "f32[2, 2, 5]",
              "grouped_dot takes offsets of each of its 2 slabs, not of 1; it was given (f32[2, 2, 3], f32[4, 3, 5], "
              "i32[1, 5])"},
-        Case{"grouped_dot",
-             {"f32[1, 2, 3]", "f32[4, 3, 5]", "i32[1, 4]"},
-             "f32[1, 2, 5]",
-             "grouped_dot takes a matrix for each of the 3 groups that offsets has, not 4 of them; it was given (f32[1, "
-             "2, 3], f32[4, 3, 5], i32[1, 4])"},
+        Case{
+            "grouped_dot",
+            {"f32[1, 2, 3]", "f32[4, 3, 5]", "i32[1, 4]"},
+            "f32[1, 2, 5]",
+            "grouped_dot takes a matrix for each of the 3 groups that offsets has, not 4 of them; it was given (f32[1, "
+            "2, 3], f32[4, 3, 5], i32[1, 4])"},
         Case{"grouped_dot",
              {"f32[1, 2, 3]", "f32[E, 3, 5]", "i32[1, E]"},
              "f32[1, 2, 5]",
@@ -338,11 +340,12 @@ INSTANTIATE_TEST_SUITE_P(
              "f32[1, 2, 3]",
              "grouped_dot contracts dimensions of one size (3 and 5); it was given (f32[1, 2, 3], f32[4, 3, 5], i32[1, "
              "5])"},
-        Case{"grouped_dot{transpose_a}",
-             {"f32[1, 2, 3]", "f32[1, 4, 5]", "i32[1, 5]"},
-             "f32[4, 3, 5]",
-             "grouped_dot takes two tensors of as many slabs and rows; it was given (f32[1, 2, 3], f32[1, 4, 5], i32[1, "
-             "5])"},
+        Case{
+            "grouped_dot{transpose_a}",
+            {"f32[1, 2, 3]", "f32[1, 4, 5]", "i32[1, 5]"},
+            "f32[4, 3, 5]",
+            "grouped_dot takes two tensors of as many slabs and rows; it was given (f32[1, 2, 3], f32[1, 4, 5], i32[1, "
+            "5])"},
         Case{"grouped_dot{transpose_a, transpose_b}",
              {"f32[1, 2, 3]", "f32[1, 2, 5]", "i32[1, 5]"},
              "f32[4, 3, 5]",

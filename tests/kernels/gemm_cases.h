@@ -564,7 +564,7 @@ std::vector<float> check_grouped(const std::vector<std::vector<int32_t>>& sizes,
       for (int64_t i = 0; i < width; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
           const double left = to_float(a.data()[(slab * rows + row) * width + i]);
-          const double right = to_float(b.data()[kSums           ? (slab * rows + row) * columns + j
+          const double right = to_float(b.data()[kSums          ? (slab * rows + row) * columns + j
                                                  : kTransposedB ? (group * columns + j) * width + i
                                                                 : (group * width + i) * columns + j]);
           const int64_t at = (kSums ? group * width + i : slab * rows + row) * columns + j;
@@ -584,8 +584,8 @@ std::vector<float> check_grouped(const std::vector<std::vector<int32_t>>& sizes,
   p.a = a.data();
   p.b = b.data();
   p.c = c.data();
-  const int64_t tasks = kSums ? gemm_run_tasks(kChosen, groups, p.m, p.n)
-                              : grouped_gemm_row_tasks(kChosen, slabs, groups, p.m, p.n);
+  const int64_t tasks =
+      kSums ? gemm_run_tasks(kChosen, groups, p.m, p.n) : grouped_gemm_row_tasks(kChosen, slabs, groups, p.m, p.n);
   Guarded<char> scratch(grouped_gemm_scratch_bytes(kChosen, p.k));
   for (const int64_t task : task_list(tasks, order)) {
     std::memset(scratch.data(), 0xff, scratch.count());

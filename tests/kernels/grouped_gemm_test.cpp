@@ -103,7 +103,8 @@ class GroupedGemm : public testing::TestWithParam<std::string> {
       const Builder build(graph);
       const std::vector<int64_t> matrix =
           transpose_b ? std::vector{groups.count(), n, k} : std::vector{groups.count(), k, n};
-      const Value x = graph.add_input("rows", type(dtype, a.shape)), w = graph.add_input("matrices", type(dtype, matrix));
+      const Value x = graph.add_input("rows", type(dtype, a.shape)),
+                  w = graph.add_input("matrices", type(dtype, matrix));
       const Value offsets = graph.add_input("offsets", type(DType::kI32, {groups.slabs(), groups.count() + 1}));
       graph.outputs = {build.grouped_dot(x, w, offsets, false, transpose_b, result)};
       const HostTensor out =
@@ -114,7 +115,8 @@ class GroupedGemm : public testing::TestWithParam<std::string> {
     }
     Graph graph;
     const Builder build(graph);
-    const Value x = graph.add_input("rows", type(dtype, a.shape)), y = graph.add_input("gradient", type(dtype, g.shape));
+    const Value x = graph.add_input("rows", type(dtype, a.shape)),
+                y = graph.add_input("gradient", type(dtype, g.shape));
     const Value offsets = graph.add_input("offsets", type(DType::kI32, {groups.slabs(), groups.count() + 1}));
     graph.outputs = {build.grouped_dot(x, y, offsets, true, false, result)};
     const HostTensor out = expect_reference(graph, {a, g, groups.offsets()}, what).front();
@@ -126,12 +128,9 @@ class GroupedGemm : public testing::TestWithParam<std::string> {
 
 // Empty groups at the beginning, in the middle and at the end; groups that end inside a tile; rows of no group.
 TEST_P(GroupedGemm, EmptyGroupsAndRaggedOnes) {
-  const Groups groups[] = {{.rows = 22, .sizes = {{0, 5, 0, 17}}},
-                           {.rows = 41, .sizes = {{19, 0, 3, 0}}},
-                           {.rows = 40, .sizes = {{0, 0, 40}}},
-                           {.rows = 40, .sizes = {{40, 0, 0}}},
-                           {.rows = 9, .sizes = {{0, 0, 0}}},
-                           {.rows = 3, .sizes = {{1, 1, 1}}}};
+  const Groups groups[] = {{.rows = 22, .sizes = {{0, 5, 0, 17}}}, {.rows = 41, .sizes = {{19, 0, 3, 0}}},
+                           {.rows = 40, .sizes = {{0, 0, 40}}},    {.rows = 40, .sizes = {{40, 0, 0}}},
+                           {.rows = 9, .sizes = {{0, 0, 0}}},      {.rows = 3, .sizes = {{1, 1, 1}}}};
   for (const Groups& each : groups)
     for (const DType dtype : {DType::kBF16, DType::kF32}) expect_forms(each, dtype, 48, 72, DType::kF32);
 }
@@ -207,7 +206,8 @@ TEST_P(GroupedGemm, SumsOverMicroBatches) {
   std::vector<HostTensor> inputs = {random_host_tensor(DType::kF32, {3, 24, 40}, 9)};
   Value total = sum;
   for (const Groups* groups : {&first, &second}) {
-    const Value rows = input("rows", DType::kBF16, {1, 30, 24}), gradient = input("gradient", DType::kBF16, {1, 30, 40});
+    const Value rows = input("rows", DType::kBF16, {1, 30, 24}),
+                gradient = input("gradient", DType::kBF16, {1, 30, 40});
     const Value offsets = input("offsets", DType::kI32, {1, 4});
     inputs.push_back(rows_of(*groups, DType::kBF16, 24, 1 + inputs.size()));
     inputs.push_back(rows_of(*groups, DType::kBF16, 40, 1 + inputs.size()));
@@ -224,7 +224,8 @@ TEST_P(GroupedGemm, TwiceTheSameBits) {
   const Groups groups = {.rows = 200, .sizes = {{90, 0, 101}}};
   Graph graph;
   const Builder build(graph);
-  const Value x = graph.add_input("x", {DType::kF32, {1, 200, 40}}), y = graph.add_input("y", {DType::kF32, {1, 200, 56}});
+  const Value x = graph.add_input("x", {DType::kF32, {1, 200, 40}}),
+              y = graph.add_input("y", {DType::kF32, {1, 200, 56}});
   const Value offsets = graph.add_input("offsets", {DType::kI32, {1, 4}});
   graph.outputs = {build.grouped_dot(x, y, offsets, true, false, DType::kF32)};
   const std::vector<HostTensor> inputs = {rows_of(groups, DType::kF32, 40, 1), rows_of(groups, DType::kF32, 56, 2),

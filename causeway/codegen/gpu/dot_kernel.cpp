@@ -1,6 +1,6 @@
 // GEMMs on GPUs: the problem is found in the graph, planned (gemm_plan.h), and written as a Problem of
-// kernels/gpu/gemm.h, or gemm_grouped.h. Operands are read from memory as they lie there, and elementwise values of the result are
-// computed while a block has it in shared memory.
+// kernels/gpu/gemm.h, or gemm_grouped.h. Operands are read from memory as they lie there, and elementwise values of the
+// result are computed while a block has it in shared memory.
 #include <algorithm>
 
 #include "causeway/codegen/gpu/gemm_epilogue_writer.h"

@@ -48,8 +48,8 @@ struct GpuGemmOperand {
 // Scales of blocks of 128 of k (scaled_dot): none; of B's by 128 columns that share one; or by column.
 enum class GpuGemmScales { kNone, kOfBlocks, kOfColumns };
 
-// Rows in groups (grouped_dot): none; each row of A meets its group's B, and `batch` counts slabs of rows; or each group
-// is a matrix of `batch`, which sums over the group's rows of A and B.
+// Rows in groups (grouped_dot): none; each row of A meets its group's B, and `batch` counts slabs of rows; or each
+// group is a matrix of `batch`, which sums over the group's rows of A and B.
 enum class GpuGemmGroups { kNone, kOfRows, kOfTerms };
 
 // What is done with the result beside storing it, as far as a plan depends on it.

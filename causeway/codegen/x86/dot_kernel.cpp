@@ -1,5 +1,5 @@
-// GEMMs on x86-64 (kernels/x86/gemm.h, and gemm_grouped.h): operands are computed while they are packed, and elementwise values of
-// the result are computed while it is in registers.
+// GEMMs on x86-64 (kernels/x86/gemm.h, and gemm_grouped.h): operands are computed while they are packed, and
+// elementwise values of the result are computed while it is in registers.
 #include <algorithm>
 
 #include "causeway/codegen/expressions/gemm_nest.h"
@@ -66,8 +66,7 @@ class DotWriter : public ProblemWriter {
     initialisation += fmt::format("workspace = buffers[{}];\n", workspace_argument);
     const std::string source =
         fmt::format("#include \"causeway/kernels/elementwise.h\"\n#include \"{}\"\n", mainloop->header) +
-        "namespace {\nstruct Problem {\n" +
-        plan + problem_members(members, initialisation) + functions + "};\n}\n" +
+        "namespace {\nstruct Problem {\n" + plan + problem_members(members, initialisation) + functions + "};\n}\n" +
         (mainloop->pack ? entry_point("kernel_pack", fmt::format("{}(problem, task);", *mainloop->pack)) : "") +
         entry_point("kernel_run", fmt::format("{}(problem, task, scratch);", mainloop->run));
     GeneratedKernel kernel = finish(source);
@@ -119,16 +118,16 @@ class DotWriter : public ProblemWriter {
         "static constexpr bool kSumsRows = {};\n"
         "CAUSEWAY_INLINE int64_t offset(int64_t slab, int64_t i) const {{ return {}[slab * (groups + 1) + i]; }}\n",
         sums_rows, pointer(node.inputs[2]));
-    GeneratedKernel kernel = finish(
-        fmt::format("#include \"causeway/kernels/elementwise.h\"\n#include \"{}\"\n"
-                    "#include \"causeway/kernels/x86/gemm_grouped.h\"\n",
-                    mainloop.header) +
-        "namespace {\nstruct Problem {\n" + plan + problem_members(members, initialisation) + offset + functions +
-        "};\n}\n" + entry_point("kernel_run", "grouped_gemm_run(problem, task, scratch);"));
+    GeneratedKernel kernel =
+        finish(fmt::format("#include \"causeway/kernels/elementwise.h\"\n#include \"{}\"\n"
+                           "#include \"causeway/kernels/x86/gemm_grouped.h\"\n",
+                           mainloop.header) +
+               "namespace {\nstruct Problem {\n" + plan + problem_members(members, initialisation) + offset +
+               functions + "};\n}\n" + entry_point("kernel_run", "grouped_gemm_run(problem, task, scratch);"));
     const SizeFunction tasks = [=, batch = batch, m = m, n = n](const SymbolBindings& b) {
-      return sums_rows ? gemm_run_tasks(blocks, batch.evaluate(b), m.evaluate(b), n.evaluate(b))
-                       : grouped_gemm_row_tasks(blocks, slabs.evaluate(b), groups.evaluate(b), m.evaluate(b),
-                                                n.evaluate(b));
+      return sums_rows
+                 ? gemm_run_tasks(blocks, batch.evaluate(b), m.evaluate(b), n.evaluate(b))
+                 : grouped_gemm_row_tasks(blocks, slabs.evaluate(b), groups.evaluate(b), m.evaluate(b), n.evaluate(b));
     };
     kernel.phases.push_back({"kernel_run", tasks, [blocks, k = k](const SymbolBindings& b) {
                                return grouped_gemm_scratch_bytes(blocks, k.evaluate(b));

@@ -1,9 +1,10 @@
 // GEMMs of groups of rows (grouped_dot) on x86-64, by the panels of gemm.h and of its other mainloops: what multiplies
 // them, the mainloop's header that is included too says. The problem is that of gemm.h, of which there are as many as
 // groups, with what says which rows are whose:
-//   static constexpr bool kSumsRows;   false: C[slab, m, n] = sum over k of A[slab, m, k] B[group of row m, k, n], where
-//                                      m counts a slab's rows; true: C[group, m, n] = sum over slabs and over the rows k
-//                                      of the group there of A[slab, m, k] B[slab, k, n]
+//   static constexpr bool kSumsRows;   false: C[slab, m, n] = sum over k of A[slab, m, k] B[group of row m, k, n],
+//   where
+//                                      m counts a slab's rows; true: C[group, m, n] = sum over slabs and over the rows
+//                                      k of the group there of A[slab, m, k] B[slab, k, n]
 //   int64_t slabs, groups;             batch is not asked for
 //   int64_t offset(int64_t slab, int64_t i) const;   element i of the slab's line of offsets
 // load_a, load_b and store are given a slab or a group as their batch. Nothing is packed beforehand: which matrices are
