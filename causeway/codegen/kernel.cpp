@@ -73,6 +73,8 @@ std::string_view kernel_kind_name(KernelKind kind) {
       return "scatter_add";
     case KernelKind::kDot:
       return "dot";
+    case KernelKind::kGroupedDot:
+      return "grouped_dot";
     case KernelKind::kAttentionBlockMap:
       return "attention_block_map";
     case KernelKind::kAttention:

@@ -23,7 +23,8 @@ enum class KernelKind {
   kCumsum,
   kTopk,
   kScatterAdd,
-  kDot,  // one dot, and elementwise values of its result
+  kDot,         // one dot, and elementwise values of its result
+  kGroupedDot,  // one grouped_dot, and nothing else
   kAttentionBlockMap,
   kAttention,
   kAttentionGradient,
@@ -138,10 +139,10 @@ struct Obstacle {
 };
 
 // Why the request cannot be generated, from the indices that its values would be read at; nothing is written. Nothing
-// when it can. Only kLoop, kDot and a GPU's kAttention and kAttentionGradient have obstacles: a member that another
-// member needs at a different position belongs in another kernel, an operand that cannot be read as it lies is stored
-// beforehand. Attention can be written all the same, with operands computed element by element for every block that
-// reads them, which takes several times as long.
+// when it can. Only kLoop, kDot, kGroupedDot and a GPU's kAttention and kAttentionGradient have obstacles: a member
+// that another member needs at a different position belongs in another kernel, an operand that cannot be read as it
+// lies is stored beforehand. Attention can be written all the same, with operands computed element by element for every
+// block that reads them, which takes several times as long.
 std::optional<Obstacle> find_obstacle(const Graph& graph, const MaterializedValues& materialized,
                                       const KernelRequest& request, const Target& target);
 

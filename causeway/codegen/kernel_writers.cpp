@@ -28,6 +28,7 @@ struct TargetWriters {
       case KernelKind::kScatterAdd:
         return scatter_add;
       case KernelKind::kDot:
+      case KernelKind::kGroupedDot:
         return dot;
       case KernelKind::kAttentionBlockMap:
         return attention_block_map;

@@ -34,6 +34,13 @@
 //   scaled_dot     [m, k] x [n, k] -> [m, n] of `dtype`, 8-bit floats, k a multiple of 128: products of each 128 of k
 //                  times the scale of their row and of their column there. Scales are f32 [k / 128, m] and [k / 128,
 //                  n], or m / 128 and n / 128 where 128 lines share one; accumulates in f32
+//   grouped_dot    a GEMM for each group of rows. The third input, offsets i32 [p, e + 1], says for each of p slabs
+//   where
+//                  its e groups begin and end among r rows: each line begins with 0, never falls and ends at r at most.
+//                  [p, r, k] x [e, k, n] -> [p, r, n]: rows of group g times matrix g, rows of no group give 0;
+//                  transpose_b: second is [e, n, k]. transpose_a: [p, r, m] x [p, r, n] -> [e, m, n]: matrix g is the
+//                  sum over the rows of group g of x^T second, in the order of slabs and rows, 0 without rows. Rows of
+//                  no group are not read. `dtype`, accumulation and tf32 as dot; no 8-bit floats
 //   attention*     see AttentionSpec
 //   user_kernel    any inputs; what graph/user_kernel.h says
 //   linear_cross_entropy   inputs x [N, C], weight [V, C], targets [N] (i32 or i64; negative = ignored), token
@@ -177,10 +184,10 @@ struct Attributes {
   std::vector<int64_t> strides;
   double value = 0;
   double z_loss = 0;          // linear_cross_entropy
-  DType dtype = DType::kF32;  // constant, iota, cast, bitcast, dot, input
+  DType dtype = DType::kF32;  // constant, iota, cast, bitcast, dot, grouped_dot, input
   bool transpose_a = false;
   bool transpose_b = false;
-  bool tf32 = false;      // dot, attention, attention_gradient
+  bool tf32 = false;      // dot, grouped_dot, attention, attention_gradient
   bool replaces = false;  // scatter_add
   int64_t count = 0;      // topk; collectives, messages: ranks of the group
   int64_t stream = 0;     // random_bits, messages

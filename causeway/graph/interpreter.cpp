@@ -55,6 +55,8 @@ void evaluate_unrounded(const NodeEvaluation& evaluation) {
       return evaluate_dot(evaluation);
     case Op::kScaledDot:
       return evaluate_scaled_dot(evaluation);
+    case Op::kGroupedDot:
+      return evaluate_grouped_dot(evaluation);
     case Op::kLinearCrossEntropy:
       return evaluate_cross_entropy(evaluation);
     default:

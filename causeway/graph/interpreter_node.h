@@ -34,6 +34,7 @@ void evaluate_movement(const NodeEvaluation& evaluation);
 void evaluate_indexing(const NodeEvaluation& evaluation);
 void evaluate_dot(const NodeEvaluation& evaluation);
 void evaluate_scaled_dot(const NodeEvaluation& evaluation);
+void evaluate_grouped_dot(const NodeEvaluation& evaluation);
 void evaluate_cross_entropy(const NodeEvaluation& evaluation);
 void evaluate_attention(const NodeEvaluation& evaluation);  // and its gradient and block map
 

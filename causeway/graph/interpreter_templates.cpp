@@ -1,4 +1,4 @@
-// Dot, attention and linear cross-entropy.
+// Dot, scaled and grouped, attention and linear cross-entropy.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -272,6 +272,42 @@ void evaluate_scaled_dot(const NodeEvaluation& evaluation) {
       }
       out.values[static_cast<size_t>(i * n + j)] = sum;
     }
+}
+
+void evaluate_grouped_dot(const NodeEvaluation& evaluation) {
+  const HostTensor &a = evaluation.input(0), &b = evaluation.input(1), &offsets = evaluation.input(2);
+  HostTensor& out = evaluation.output();
+  const auto [transpose_a, transpose_b] =
+      std::pair(evaluation.node.attributes.transpose_a, evaluation.node.attributes.transpose_b);
+  const int64_t slabs = a.shape[0], rows = a.shape[1], width = a.shape[2], groups = offsets.shape[1] - 1;
+  const int64_t n = out.shape[2];
+  std::fill(out.values.begin(), out.values.end(), 0);
+  for (int64_t slab = 0; slab < slabs; ++slab) {
+    int64_t begin = 0;
+    for (int64_t group = 0; group <= groups; ++group) {
+      const int64_t end = to_int64(offsets.values[static_cast<size_t>(slab * (groups + 1) + group)]);
+      if (end < begin || end > rows || (group == 0 && end != 0))
+        throw_evaluation_error(
+            evaluation, fmt::format("takes offsets that begin with 0, never fall and end at {} at most, but offset {} "
+                                    "of slab {} is {}",
+                                    rows, group, slab, end));
+      for (int64_t row = begin; row < end; ++row) {
+        const double* left = a.values.data() + (slab * rows + row) * width;
+        if (transpose_a) {
+          const double* right = b.values.data() + (slab * rows + row) * n;
+          double* matrix = out.values.data() + (group - 1) * width * n;
+          for (int64_t i = 0; i < width; ++i)
+            for (int64_t j = 0; j < n; ++j) matrix[i * n + j] += left[i] * right[j];
+        } else {
+          const double* matrix = b.values.data() + (group - 1) * width * n;
+          double* to = out.values.data() + (slab * rows + row) * n;
+          for (int64_t j = 0; j < n; ++j)
+            for (int64_t l = 0; l < width; ++l) to[j] += left[l] * matrix[transpose_b ? j * width + l : l * n + j];
+        }
+      }
+      begin = end;
+    }
+  }
 }
 
 void evaluate_cross_entropy(const NodeEvaluation& evaluation) {

@@ -179,6 +179,7 @@ Attributes implied_attributes(Op op, const std::vector<TensorType>& outputs) {
     case Op::kBitcast:
     case Op::kDot:
     case Op::kScaledDot:
+    case Op::kGroupedDot:
       attributes.dtype = outputs[0].dtype;
       break;
     default:

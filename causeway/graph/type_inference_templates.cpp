@@ -73,6 +73,33 @@ std::vector<TensorType> scaled_dot_types(const NodeTypes& given) {
   return {{given.attributes.dtype, {given.shape(0)[0], given.shape(1)[0]}}};
 }
 
+// Sizes have to be equal where they are said to be, so that a message names the operand that does not fit.
+std::vector<TensorType> grouped_dot_types(const NodeTypes& given) {
+  const auto& [transpose_a, transpose_b] = std::pair(given.attributes.transpose_a, given.attributes.transpose_b);
+  const Shape &a = given.shape(0), &b = given.shape(1), &offsets = given.shape(2);
+  given.require(a.size() == 3 && b.size() == 3, "takes rows [P, R, K] and matrices [E, K, N], or two tensors of rows");
+  given.require(is_float(given.dtype(0)) && given.dtype(0) == given.dtype(1) && size_bytes(given.dtype(0)) > 1,
+                "takes floats of one type that is wider than 8 bits");
+  given.require(is_float(given.attributes.dtype), "gives floats");
+  given.require(!transpose_a || !transpose_b, "takes two tensors of rows as they lie: without transpose_b");
+  given.require(given.dtype(2) == DType::kI32 && offsets.size() == 2, "takes i32 offsets [P, E + 1]");
+  given.require(offsets[0] == a[0],
+                fmt::format("takes offsets of each of its {} slabs, not of {}", a[0].text(), offsets[0].text()));
+  given.require(
+      offsets[1].is_constant() && offsets[1].constant() >= 2,
+      fmt::format("takes a constant number of groups, at least 1: offsets [P, E + 1], not [P, {}]", offsets[1].text()));
+  const Dim groups = offsets[1] - Dim(1);
+  if (transpose_a) {
+    given.require(a[0] == b[0] && a[1] == b[1], "takes two tensors of as many slabs and rows");
+    return {{given.attributes.dtype, {groups, a[2], b[2]}}};
+  }
+  given.require(b[0] == groups, fmt::format("takes a matrix for each of the {} groups that offsets has, not {} of them",
+                                            groups.text(), b[0].text()));
+  const Dim& k = b[transpose_b ? 2 : 1];
+  given.require(a[2] == k, fmt::format("contracts dimensions of one size ({} and {})", a[2].text(), k.text()));
+  return {{given.attributes.dtype, {a[0], a[1], b[transpose_b ? 1 : 2]}}};
+}
+
 void check_function(const NodeTypes& given, const std::shared_ptr<const Graph>& function, const char* name,
                     bool has_score, DType result, size_t first_captured) {
   if (function == nullptr) return;
@@ -164,6 +191,8 @@ std::vector<TensorType> template_types(const NodeTypes& given) {
       return dot_types(given);
     case Op::kScaledDot:
       return scaled_dot_types(given);
+    case Op::kGroupedDot:
+      return grouped_dot_types(given);
     case Op::kLinearCrossEntropy: {
       given.require(given.shape(0).size() == 2 && given.shape(1).size() == 2 &&
                         given.shape(0)[1] == given.shape(1)[1] && is_float(given.dtype(0)) && is_float(given.dtype(1)),

@@ -145,6 +145,16 @@ Value Builder::dot(Value a, Value b, bool transpose_a, bool transpose_b, DType t
   return graph_.add(Op::kDot, {a, b}, std::move(attributes));
 }
 
+Value Builder::grouped_dot(Value a, Value b, Value offsets, bool transpose_a, bool transpose_b, DType to,
+                           bool tf32) const {
+  Attributes attributes;
+  attributes.transpose_a = transpose_a;
+  attributes.transpose_b = transpose_b;
+  attributes.dtype = to;
+  attributes.tf32 = tf32;
+  return graph_.add(Op::kGroupedDot, {a, b, offsets}, std::move(attributes));
+}
+
 Value Builder::scaled_dot(Value a, Value b, Value a_scales, Value b_scales, DType dtype) const {
   Attributes attributes;
   attributes.dtype = dtype;

@@ -56,6 +56,8 @@ class Builder {
   Value gather(Value x, Value indices, int64_t axis) const;
   Value scatter_add(Value base, Value indices, Value updates, int64_t axis, bool replaces = false) const;
   Value dot(Value a, Value b, bool transpose_a, bool transpose_b, DType dtype, bool tf32 = false) const;
+  Value grouped_dot(Value a, Value b, Value offsets, bool transpose_a, bool transpose_b, DType dtype,
+                    bool tf32 = false) const;
   Value scaled_dot(Value a, Value b, Value a_scales, Value b_scales, DType dtype) const;
 
  private:

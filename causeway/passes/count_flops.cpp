@@ -41,6 +41,11 @@ class FlopCounter {
         add(node, node.backward, 2 * size(element_count(node.outputs[0].shape)) * size(k));
         break;
       }
+      // Either way each row meets one matrix. Rows of no group count too: how many they are, data decides.
+      case Op::kGroupedDot:
+        add(node, node.backward,
+            2 * size(element_count(graph_.shape(node.inputs[0]))) * size(node.outputs[0].shape.back()));
+        break;
       case Op::kAttention:
       case Op::kAttentionGradient: {
         const double pairs = attended(node);

@@ -107,7 +107,7 @@ std::vector<bool> find_decoded_weights(const Graph& graph) {
 Graph decode_weights_at_use(const Graph& graph) {
   const std::vector<bool> decoded = find_decoded_weights(graph);
   const bool multiplies = std::ranges::any_of(graph.nodes(), [&](const Node& node) {
-    return (node.op == Op::kDot || node.op == Op::kScaledDot) &&
+    return (node.op == Op::kDot || node.op == Op::kScaledDot || node.op == Op::kGroupedDot) &&
            std::ranges::any_of(node.inputs, [&](Value input) { return decoded[static_cast<size_t>(input.node)]; });
   });
   return multiplies ? Decoding(graph, decoded).run() : graph;

@@ -267,6 +267,24 @@ Values dot_rule(const Request& r) {
   return result;
 }
 
+// The gradient of a product of rows is one for the rows and a sum over them for the matrices, and the other way round.
+Values grouped_dot_rule(const Request& r) {
+  const Value a = r.input(0), b = r.input(1);
+  const bool sums_rows = r.node.attributes.transpose_a, tb = r.node.attributes.transpose_b;
+  const DType dtype = r.build.dtype(a);
+  const Value g = r.build.cast(upstream(r), dtype);
+  const auto rows = [&](Value x, Value matrices, bool transpose) {
+    return r.build.grouped_dot(x, matrices, r.input(2), false, transpose, dtype, r.node.attributes.tf32);
+  };
+  const auto sum = [&](Value x, Value y) {
+    return r.build.grouped_dot(x, y, r.input(2), true, false, dtype, r.node.attributes.tf32);
+  };
+  Values result(3);
+  if (r.needed[0]) result[0] = sums_rows ? rows(b, g, true) : rows(g, b, !tb);
+  if (r.needed[1]) result[1] = sums_rows ? rows(a, g, false) : tb ? sum(g, a) : sum(a, g);
+  return result;
+}
+
 [[noreturn]] void unsupported(const Request& r, const std::string& what, const std::string& hint) {
   throw Error(ErrorKind::kUnsupported, what, r.node.scope, hint);
 }
@@ -437,6 +455,8 @@ GradientRule gradient_rule(Op op) {
       return dot_rule;
     case Op::kScaledDot:
       return scaled_dot_rule;
+    case Op::kGroupedDot:
+      return grouped_dot_rule;
     case Op::kAttention:
       return attention_rule;
     case Op::kAttentionGradient:

@@ -12,7 +12,8 @@ namespace causeway::passes {
 namespace {
 
 bool runs_in_compute_type(Op op) {
-  return op == Op::kDot || op == Op::kAttention || op == Op::kAttentionGradient || op == Op::kLinearCrossEntropy;
+  return op == Op::kDot || op == Op::kGroupedDot || op == Op::kAttention || op == Op::kAttentionGradient ||
+         op == Op::kLinearCrossEntropy;
 }
 
 // How many leading inputs of a template are cast: q, k, v and dout; x and weight; a and b.
@@ -106,7 +107,8 @@ class MixedPrecision {
     if (node.op != Op::kLinearCrossEntropy)
       for (size_t i = 1; i < cast_inputs(node.op); ++i) inputs[i] = build.cast(inputs[i], target.dtype(inputs[0]));
     Node narrow = node;
-    if (node.op == Op::kDot && node.outputs[0].dtype == DType::kF32 && feeds_template_[index])
+    if ((node.op == Op::kDot || node.op == Op::kGroupedDot) && node.outputs[0].dtype == DType::kF32 &&
+        feeds_template_[index])
       narrow.attributes.dtype = options_.compute;
     std::vector<Value> outputs = copy_node(target, narrow, std::move(inputs));
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = build.cast(outputs[i], node.outputs[i].dtype);

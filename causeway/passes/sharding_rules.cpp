@@ -88,6 +88,13 @@ std::vector<Factor> dot(const Graph& graph, const Node& node) {
   return factors;
 }
 
+// Slabs are cut with their offsets. Groups are not: whose rows a rank needs then, data decides.
+std::vector<Factor> grouped_dot(const Node& node) {
+  if (node.attributes.transpose_a) return {{{0, 0, 0}, {kTerms}}, {{2, kNone, kNone}, {1}}, {{kNone, 2, kNone}, {2}}};
+  const int n = node.attributes.transpose_b ? 1 : 2, k = node.attributes.transpose_b ? 2 : 1;
+  return {{{0, kNone, 0}, {0}}, {{kNone, n, kNone}, {2}}, {{2, k, kNone}, {kTerms}}};
+}
+
 // Captured tensors are whole: score and mask index them by whole positions.
 std::vector<Factor> attention(const Graph& graph, const Node& node) {
   const AttentionSpec& spec = *node.attributes.attention;
@@ -185,6 +192,8 @@ std::vector<Factor> factors_of(const Graph& graph, const Node& node) {
       return indexing(graph, node);
     case Op::kDot:
       return dot(graph, node);
+    case Op::kGroupedDot:
+      return grouped_dot(node);
     case Op::kScaledDot:
       return {{{0, kNone, 1, kNone}, {0}}, {{kNone, 0, kNone, 1}, {1}}, {{1, 1, 0, 0}, {kTerms}}};
     case Op::kLinearCrossEntropy:
@@ -326,6 +335,9 @@ std::vector<Way> linear_ways(const Node& node) {
     case Op::kMul:
     case Op::kDot:
       patterns = {{true, false}, {false, true}};
+      break;
+    case Op::kGroupedDot:
+      patterns = {{true, false, false}, {false, true, false}};
       break;
     case Op::kDiv:
     case Op::kGather:

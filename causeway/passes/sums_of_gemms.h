@@ -9,6 +9,7 @@
 
 namespace causeway::passes {
 
+// GEMMs of groups of rows are left as they are: their kernels add nothing to others.
 // Each GEMM is stored in f32 where it was stored rounded, but for the last, which is added to the others. `graph` is
 // of whole values.
 Graph sums_of_gemms(const Graph& graph);

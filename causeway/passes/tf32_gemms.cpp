@@ -14,12 +14,14 @@ Graph tf32_gemms(const Graph& graph, bool along_k) {
   std::map<Value, Value> transposed;
   return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
     const bool attention = node.op == Op::kAttention || node.op == Op::kAttentionGradient;
-    const bool rounds = (node.op == Op::kDot || attention) && target.type(inputs[0]).dtype == DType::kF32 &&
+    const bool grouped = node.op == Op::kGroupedDot;
+    const bool rounds = (node.op == Op::kDot || grouped || attention) && target.type(inputs[0]).dtype == DType::kF32 &&
                         target.type(inputs[1]).dtype == DType::kF32;
     if (!rounds) return copy_node(target, node, inputs);
     Node rounding = node;
     rounding.attributes.tf32 = true;
-    if (!along_k || attention) return copy_node(target, rounding, inputs);
+    // Mainloops that want operands along k serve no groups.
+    if (!along_k || grouped || attention) return copy_node(target, rounding, inputs);
     std::vector<Value> operands = inputs;
     const auto transpose = [&](Value& operand) {
       const auto [entry, is_new] = transposed.try_emplace(operand);

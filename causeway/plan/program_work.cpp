@@ -32,6 +32,7 @@ class WorkOfKernels {
   Work work(const KernelRequest& request, const GeneratedKernel& kernel) {
     const Node& node = graph_.node(request.members.front());
     if (request.kind == KernelKind::kDot) return work_of_gemm(node);
+    if (request.kind == KernelKind::kGroupedDot) return work_of_grouped_gemm(node);
     if (request.kind == KernelKind::kAttention || request.kind == KernelKind::kAttentionGradient)
       return work_of_attention(node);
     Work work;
@@ -68,6 +69,23 @@ class WorkOfKernels {
     work.n = real(c[c.size() - 1]);
     work.k = real(a[node.attributes.transpose_a ? a.size() - 2 : a.size() - 1]);
     for (size_t axis = 0; axis + 2 < c.size(); ++axis) work.batch *= real(c[axis]);
+    work.flops = 2 * work.batch * work.m * work.n * work.k;
+    return work;
+  }
+
+  // As a batch of as many GEMMs as there are groups, with equal shares of the rows.
+  Work work_of_grouped_gemm(const Node& node) const {
+    const std::vector<int64_t> a = evaluate(graph_.shape(node.inputs[0]), bindings_);
+    const std::vector<int64_t> c = evaluate(node.outputs[0].shape, bindings_);
+    Work work;
+    work.kind = WorkKind::kGemm;
+    work.operand = operand_name(graph_, node);
+    work.batch = real(evaluate(graph_.shape(node.inputs[2]), bindings_)[1] - 1);
+    const double rows = real(a[0] * a[1]) / work.batch;
+    const bool sums_rows = node.attributes.transpose_a;
+    work.m = sums_rows ? real(c[1]) : rows;
+    work.n = real(c[2]);
+    work.k = sums_rows ? rows : real(a[2]);
     work.flops = 2 * work.batch * work.m * work.n * work.k;
     return work;
   }

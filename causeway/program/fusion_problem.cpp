@@ -108,6 +108,9 @@ KernelRequest lone_request(const FusionProblem& problem, int32_t node_index, std
     case Op::kScaledDot:
       request.kind = KernelKind::kDot;
       return request;
+    case Op::kGroupedDot:
+      request.kind = KernelKind::kGroupedDot;
+      return request;
     case Op::kAttention:
       request.kind = KernelKind::kAttention;
       return request;

@@ -135,7 +135,7 @@ class MaterializationChooser {
       while (!materialized_.contains(value) && graph_.node(value).op == Op::kReshape)
         value = graph_.node(value).inputs[0];
       const Op op = graph_.node(value).op;
-      return is_gemm(op) || op == Op::kScatterAdd || op_info(op).kind == OpKind::kCollective;
+      return is_gemm(op) || op == Op::kGroupedDot || op == Op::kScatterAdd || op_info(op).kind == OpKind::kCollective;
     };
     for (size_t i = 0; i < 2; ++i) {
       const Value partial = node.inputs[i];
@@ -211,6 +211,11 @@ class MaterializationChooser {
           require_operand(node.inputs[i]);
           materialized_.insert(node.inputs[i + 2]);
         }
+        make_operands_direct(node, index);
+        return;
+      case Op::kGroupedDot:
+        for (size_t i = 0; i < 2; ++i) require_operand(node.inputs[i]);
+        materialized_.insert(node.inputs[2]);
         make_operands_direct(node, index);
         return;
       case Op::kAttention:

@@ -190,6 +190,19 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return result + bias;
 }
 
+Tensor grouped_matmul(const Tensor& rows, const Tensor& weights, const Tensor& offsets) {
+  require_argument(rows.rank() == 3 && weights.rank() == 3 && rows.size(-1) == weights.size(-1), "grouped_matmul",
+                   "takes rows [P, R, in] and weights [E, out, in]", {rows, weights, offsets});
+  require_argument(offsets.rank() == 2 && offsets.size(0) == rows.size(0) &&
+                       offsets.size(1) == weights.size(0) + Dim(1) && offsets.dtype() == DType::kI32,
+                   "grouped_matmul", "takes i32 offsets [P, E + 1]", {rows, weights, offsets});
+  const std::vector<Tensor> operands = promote_floats("grouped_matmul", rows, weights);
+  Attributes attributes;
+  attributes.dtype = operands[0].dtype();
+  attributes.transpose_b = true;
+  return apply(Op::kGroupedDot, {operands[0], operands[1], offsets}, std::move(attributes));
+}
+
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
   const Equation parsed = parse_equation(equation, operands);
   if (operands.size() == 1) return arrange(operands[0], parsed.operands[0], parsed.result);

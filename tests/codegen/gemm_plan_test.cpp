@@ -363,12 +363,37 @@ TEST(GemmPlan, TilesFitTheirArchitecture) {
     }
 }
 
+// Where groups of rows end is not known: sums are not split, and as many tiles are launched as any groups can have.
+TEST(GemmPlan, GroupsOfRows) {
+  for (const char* processor : {"sm_80", "sm_90a", "gfx942"}) {
+    GpuGemmProblem problem = problem_of(DType::kBF16, 1000, 512, 4096);
+    problem.groups = GpuGemmGroups::kOfRows;
+    problem.slabs = 1;
+    for (const auto& [groups, rows] : {std::pair(2, 128), std::pair(100, 16)}) {
+      problem.group_count = groups;
+      const GpuGemmPlan plan = plan_on(processor, problem);
+      EXPECT_EQ(plan.mainloop.kind, &portable_grouped_gemm_mainloop());
+      EXPECT_EQ(plan.scheduler.splits, 1);
+      const GpuGemmTile tile = *plan.mainloop.tile_of<GpuGemmTile>();
+      // Groups of ten rows have tiles of their own.
+      EXPECT_LE(tile.m, rows) << processor;
+      const GpuGemmLaunch launch =
+          plan.mainloop.kind->launch(problem, plan, device::gpu_target(processor).architecture());
+      EXPECT_EQ(launch.run.tasks({}), ((1000 + tile.m - 1) / tile.m + groups) * ((512 + tile.n - 1) / tile.n));
+      EXPECT_FALSE(launch.combine.has_value());
+    }
+  }
+}
+
 // None of the table stands behind others that serve all of what it would.
 TEST(GemmPlan, EveryMainloopServesSomething) {
   std::vector<GpuGemmProblem> problems = problems_of_waves(kM, kN, kK);
   problems.push_back(problem_of(DType::kBF16, 16384, 8192, kK));
   problems.push_back(problem_of(DType::kBF16, 4, kN, kK));
   problems.back().b_never_changes = true;
+  problems.push_back(problem_of(DType::kBF16, kM, kN, kK));
+  problems.back().groups = GpuGemmGroups::kOfRows;
+  problems.back().slabs = problems.back().group_count = 1;
   std::vector<const GpuGemmMainloop*> serving;
   for (const device::GpuArchitecture& architecture : device::gpu_architectures())
     for (const GpuGemmProblem& problem : problems)

@@ -22,6 +22,10 @@ int64_t terms_of(const Graph& graph, const Node& node, const SymbolBindings& bin
     }
     case Op::kScaledDot:
       return graph.shape(node.inputs[0])[1].evaluate(bindings);
+    case Op::kGroupedDot: {
+      const Shape& a = graph.shape(node.inputs[0]);
+      return (node.attributes.transpose_a ? a[0] * a[1] : a[2]).evaluate(bindings);
+    }
     case Op::kReduceSum:
       return elements(graph.shape(node.inputs[0])) / std::max<int64_t>(1, elements(node.outputs[0].shape));
     case Op::kCumsum:
@@ -76,7 +80,7 @@ Bound of_graph(const Graph& graph, const SymbolBindings& bindings) {
   for (const Node& node : graph.nodes()) {
     const int64_t terms = terms_of(graph, node, bindings);
     if (terms == 0) return kExact;  // an empty sum
-    const bool is_gemm = node.op == Op::kDot || node.op == Op::kScaledDot;
+    const bool is_gemm = node.op == Op::kDot || node.op == Op::kScaledDot || node.op == Op::kGroupedDot;
     const Bound of_node = is_gemm      ? product(graph.dtype(node.inputs[0]), terms)
                           : terms == 1 ? bound
                                        : normalized(terms);

@@ -303,6 +303,65 @@ return %4)");
   EXPECT_EQ(result[0].values.back(), 2 * 128 * (10 * 1 + 1000 * 3));
 }
 
+// Against a plain loop over rows: of what offsets say, each row's group. Rows of no group are no numbers.
+TEST(Interpreter, GroupedDotsMultiplyEachRowByItsGroupsMatrix) {
+  constexpr int64_t kSlabs = 2, kRows = 7, kGroups = 4, kWidth = 3, kColumns = 5;
+  const std::vector<std::vector<double>> offsets = {{0, 0, 2, 2, 6}, {0, 3, 3, 5, 7}};
+  HostTensor a = random_host_tensor(DType::kF32, {kSlabs, kRows, kWidth}, 1);
+  HostTensor g = random_host_tensor(DType::kF32, {kSlabs, kRows, kColumns}, 2);
+  const HostTensor b = random_host_tensor(DType::kF32, {kGroups, kWidth, kColumns}, 3);
+  HostTensor transposed = random_host_tensor(DType::kF32, {kGroups, kColumns, kWidth}, 4);
+  std::vector<double> rows(kSlabs * kRows * kColumns), sums(kGroups * kWidth * kColumns);
+  for (int64_t slab = 0; slab < kSlabs; ++slab)
+    for (int64_t row = 0; row < kRows; ++row) {
+      const std::vector<double>& line = offsets[static_cast<size_t>(slab)];
+      int64_t group = 0;
+      while (group < kGroups && static_cast<double>(row) >= line[static_cast<size_t>(group) + 1]) ++group;
+      for (int64_t i = 0; i < kWidth; ++i)
+        for (int64_t j = 0; j < kColumns; ++j) {
+          const auto left = static_cast<size_t>((slab * kRows + row) * kWidth + i);
+          const auto right = static_cast<size_t>((slab * kRows + row) * kColumns + j);
+          if (group == kGroups) {
+            a.values[left] = g.values[right] = std::numeric_limits<double>::quiet_NaN();
+            continue;
+          }
+          const auto in_matrix = static_cast<size_t>((group * kWidth + i) * kColumns + j);
+          rows[right] += a.values[left] * b.values[in_matrix];
+          sums[in_matrix] += a.values[left] * g.values[right];
+          transposed.values[static_cast<size_t>((group * kColumns + j) * kWidth + i)] = b.values[in_matrix];
+        }
+    }
+  std::vector<double> flat;
+  for (const std::vector<double>& line : offsets) flat.insert(flat.end(), line.begin(), line.end());
+  const std::vector<HostTensor> result = interpret(parse_graph(R"(%0 = input "a" : f32[2, 7, 3]
+%1 = input "b" : f32[4, 3, 5]
+%2 = input "b transposed" : f32[4, 5, 3]
+%3 = input "g" : f32[2, 7, 5]
+%4 = input "offsets" : i32[2, 5]
+%5 = grouped_dot(%0, %1, %4) : f32[2, 7, 5]
+%6 = grouped_dot(%0, %2, %4) {transpose_b} : f32[2, 7, 5]
+%7 = grouped_dot(%0, %3, %4) {transpose_a} : f32[4, 3, 5]
+return %5, %6, %7)"),
+                                                   {a, b, transposed, g, make_host_tensor(DType::kI32, {2, 5}, flat)});
+  EXPECT_THAT(result[0].values, testing::Pointwise(testing::DoubleNear(1e-12), rows));
+  EXPECT_THAT(result[1].values, testing::Pointwise(testing::DoubleNear(1e-12), rows));
+  EXPECT_THAT(result[2].values, testing::Pointwise(testing::DoubleNear(1e-12), sums));
+}
+
+TEST(Interpreter, GroupedDotsTakeOffsetsThatRise) {
+  const Graph graph = parse_graph(R"(%0 = input "a" : f32[1, 4, 1]
+%1 = input "b" : f32[2, 1, 1]
+%2 = input "offsets" : i32[1, 3]
+%3 = grouped_dot(%0, %1, %2) : f32[1, 4, 1]
+return %3)");
+  for (const std::vector<double>& offsets : {std::vector<double>{0, 3, 2}, {1, 2, 3}, {0, 2, 5}}) {
+    EXPECT_THROW(interpret(graph, {make_host_tensor(DType::kF32, {1, 4, 1}, {1, 1, 1, 1}),
+                                   make_host_tensor(DType::kF32, {2, 1, 1}, {1, 1}),
+                                   make_host_tensor(DType::kI32, {1, 3}, offsets)}),
+                 Error);
+  }
+}
+
 TEST(Interpreter, OutputsComeBeforeAssignments) {
   const std::vector<HostTensor> result =
       run("%0 = input \"w\" : f32[1]\n%1 = input \"g\" : f32[1]\n%2 = sub(%0, %1) : f32[1]\n%3 = neg(%1) : f32[1]\n"

@@ -66,9 +66,9 @@ TEST(RandomGraph, HoldsWhatTheOptionsPromise) {
     several_consumers += static_cast<int>(std::count_if(uses.begin(), uses.end(), [](int count) { return count > 1; }));
   }
   for (const OpInfo& info : all_ops()) {
-    if (info.op == "scaled_dot"_op || info.op == "linear_cross_entropy"_op || info.op == "attention_gradient"_op ||
-        info.op == "attention_block_map"_op || info.op == "user_kernel"_op || info.op == "constrain_sharding"_op ||
-        info.kind == OpKind::kCollective || info.kind == OpKind::kMessage)
+    if (info.op == "scaled_dot"_op || info.op == "grouped_dot"_op || info.op == "linear_cross_entropy"_op ||
+        info.op == "attention_gradient"_op || info.op == "attention_block_map"_op || info.op == "user_kernel"_op ||
+        info.op == "constrain_sharding"_op || info.kind == OpKind::kCollective || info.kind == OpKind::kMessage)
       continue;
     EXPECT_TRUE(seen.contains(info.op)) << info.name;
   }

@@ -293,6 +293,64 @@ INSTANTIATE_TEST_SUITE_P(
              {"f32[2, 2, 3]", "f32[4, 3, 5]"},
              "f32[2, 2, 5]",
              "dot takes equal batch dimensions; it was given (f32[2, 2, 3], f32[4, 3, 5])"},
+        Case{"grouped_dot", {"bf16[P, R, 3]", "bf16[4, 3, 5]", "i32[P, 5]"}, "f32[P, R, 5]", ""},
+        Case{"grouped_dot{transpose_b}", {"f32[1, R, 3]", "f32[4, 5, 3]", "i32[1, 5]"}, "f32[1, R, 5]", ""},
+        Case{"grouped_dot{transpose_a, dtype=bf16}",
+             {"bf16[P, R, 3]", "bf16[P, R, 5]", "i32[P, 5]"},
+             "bf16[4, 3, 5]",
+             ""},
+        Case{
+            "grouped_dot",
+            {kFloats, "f32[4, 3, 5]", "i32[1, 5]"},
+            "f32[1, 2, 5]",
+            "grouped_dot takes rows [P, R, K] and matrices [E, K, N], or two tensors of rows; it was given (f32[2, 3], "
+            "f32[4, 3, 5], i32[1, 5])"},
+        Case{"grouped_dot",
+             {"f32[1, 2, 3]", "bf16[4, 3, 5]", "i32[1, 5]"},
+             "f32[1, 2, 5]",
+             "grouped_dot takes floats of one type that is wider than 8 bits; it was given (f32[1, 2, 3], bf16[4, 3, "
+             "5], i32[1, 5])"},
+        Case{"grouped_dot",
+             {"f8e4m3[1, 2, 3]", "f8e4m3[4, 3, 5]", "i32[1, 5]"},
+             "f32[1, 2, 5]",
+             "grouped_dot takes floats of one type that is wider than 8 bits; it was given (f8e4m3[1, 2, 3], f8e4m3[4, "
+             "3, 5], i32[1, 5])"},
+        Case{"grouped_dot",
+             {"f32[1, 2, 3]", "f32[4, 3, 5]", "i64[1, 5]"},
+             "f32[1, 2, 5]",
+             "grouped_dot takes i32 offsets [P, E + 1]; it was given (f32[1, 2, 3], f32[4, 3, 5], i64[1, 5])"},
+        Case{"grouped_dot",
+             {"f32[2, 2, 3]", "f32[4, 3, 5]", "i32[1, 5]"},
+             "f32[2, 2, 5]",
+             "grouped_dot takes offsets of each of its 2 slabs, not of 1; it was given (f32[2, 2, 3], f32[4, 3, 5], "
+             "i32[1, 5])"},
+        Case{
+            "grouped_dot",
+            {"f32[1, 2, 3]", "f32[4, 3, 5]", "i32[1, 4]"},
+            "f32[1, 2, 5]",
+            "grouped_dot takes a matrix for each of the 3 groups that offsets has, not 4 of them; it was given (f32[1, "
+            "2, 3], f32[4, 3, 5], i32[1, 4])"},
+        Case{"grouped_dot",
+             {"f32[1, 2, 3]", "f32[E, 3, 5]", "i32[1, E]"},
+             "f32[1, 2, 5]",
+             "grouped_dot takes a constant number of groups, at least 1: offsets [P, E + 1], not [P, E]; it was given "
+             "(f32[1, 2, 3], f32[E, 3, 5], i32[1, E])"},
+        Case{"grouped_dot{transpose_b}",
+             {"f32[1, 2, 3]", "f32[4, 3, 5]", "i32[1, 5]"},
+             "f32[1, 2, 3]",
+             "grouped_dot contracts dimensions of one size (3 and 5); it was given (f32[1, 2, 3], f32[4, 3, 5], i32[1, "
+             "5])"},
+        Case{
+            "grouped_dot{transpose_a}",
+            {"f32[1, 2, 3]", "f32[1, 4, 5]", "i32[1, 5]"},
+            "f32[4, 3, 5]",
+            "grouped_dot takes two tensors of as many slabs and rows; it was given (f32[1, 2, 3], f32[1, 4, 5], i32[1, "
+            "5])"},
+        Case{"grouped_dot{transpose_a, transpose_b}",
+             {"f32[1, 2, 3]", "f32[1, 2, 5]", "i32[1, 5]"},
+             "f32[4, 3, 5]",
+             "grouped_dot takes two tensors of rows as they lie: without transpose_b; it was given (f32[1, 2, 3], "
+             "f32[1, 2, 5], i32[1, 5])"},
         Case{"scaled_dot{dtype=bf16}",
              {"f8e4m3[6, 256]", "f8e5m2[384, 256]", "f32[2, 6]", "f32[2, 3]"},
              "bf16[6, 384]",

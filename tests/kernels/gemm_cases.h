@@ -5,6 +5,7 @@
 // files without them: it is three quarters of what a file takes to compile.
 #include "causeway/kernels/x86/gemm.h"
 #include "causeway/kernels/x86/gemm_amx.h"
+#include "causeway/kernels/x86/gemm_grouped.h"
 #include "causeway/kernels/x86/gemm_skinny.h"
 
 namespace {
@@ -504,6 +505,126 @@ TEST_F(MATMUL_TEST_SUITE, NaNAndInfinityReachOnlyTheirOwnRow) {
     }
   }
 }
+
+// Rows in groups: `offsets` has a line of groups + 1 for each slab. Where rows are summed up, n is that of B's rows.
+template <class T, bool kSums, bool kTransposedB, GemmBlocks kChosen>
+struct Grouped {
+  using Operand = T;
+  static constexpr bool kAContiguousInK = !kSums, kBContiguousInN = !kTransposedB, kSumsRows = kSums;
+  static constexpr bool kOperandsAreRounded = true;
+  static constexpr GemmBlocks kBlocks = kChosen;
+  int64_t slabs, groups, m, n, k;
+  const int32_t* offsets;
+  const T* a;
+  const T* b;
+  float* c;
+  CAUSEWAY_INLINE int64_t offset(int64_t slab, int64_t i) const { return offsets[slab * (groups + 1) + i]; }
+  CAUSEWAY_INLINE float load_a(int64_t slab, int64_t i, int64_t t) const {
+    return to_float(a[slab * m * k + (kSums ? t * m + i : i * k + t)]);
+  }
+  CAUSEWAY_INLINE float load_b(int64_t batch, int64_t t, int64_t j) const {
+    return to_float(b[batch * n * k + (kTransposedB ? j * k + t : t * n + j)]);
+  }
+  CAUSEWAY_INLINE void store(int64_t batch, int64_t i, int64_t j, float value) const {
+    c[(batch * m + i) * n + j] = value;
+  }
+};
+
+// `sizes`: of each slab's groups, of at most `rows` rows, the rest of which are no numbers.
+template <class T, bool kSums, bool kTransposedB, GemmBlocks kChosen>
+std::vector<float> check_grouped(const std::vector<std::vector<int32_t>>& sizes, int64_t rows, int64_t width,
+                                 int64_t columns, TaskOrder order = TaskOrder::kForward) {
+  const auto slabs = static_cast<int64_t>(sizes.size()), groups = static_cast<int64_t>(sizes[0].size());
+  std::vector<int32_t> offsets;
+  for (const std::vector<int32_t>& slab : sizes) {
+    offsets.push_back(0);
+    for (const int32_t size : slab) offsets.push_back(offsets.back() + size);
+  }
+  const auto group_of = [&](int64_t slab, int64_t row) {
+    int64_t group = 0;
+    while (group < groups && row >= offsets[slab * (groups + 1) + group + 1]) ++group;
+    return group;
+  };
+  std::mt19937 random(static_cast<uint32_t>(rows * 101 + width));
+  Guarded<T> a(slabs * rows * width), b(kSums ? slabs * rows * columns : groups * width * columns);
+  fill_random(random, a);
+  fill_random(random, b);
+  for (int64_t slab = 0; slab < slabs; ++slab) {
+    for (int64_t row = offsets[slab * (groups + 1) + groups]; row < rows; ++row) {
+      for (int64_t i = 0; i < width; ++i) convert(NAN, a.data()[(slab * rows + row) * width + i]);
+      for (int64_t j = 0; kSums && j < columns; ++j) convert(NAN, b.data()[(slab * rows + row) * columns + j]);
+    }
+  }
+  Guarded<float> c((kSums ? groups * width : slabs * rows) * columns);
+  std::vector<double> expected(c.count()), magnitudes(c.count());
+  for (int64_t slab = 0; slab < slabs; ++slab) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t group = group_of(slab, row);
+      if (group == groups) continue;
+      for (int64_t i = 0; i < width; ++i) {
+        for (int64_t j = 0; j < columns; ++j) {
+          const double left = to_float(a.data()[(slab * rows + row) * width + i]);
+          const double right = to_float(b.data()[kSums          ? (slab * rows + row) * columns + j
+                                                 : kTransposedB ? (group * columns + j) * width + i
+                                                                : (group * width + i) * columns + j]);
+          const int64_t at = (kSums ? group * width + i : slab * rows + row) * columns + j;
+          expected[at] += left * right;
+          magnitudes[at] += std::abs(left * right);
+        }
+      }
+    }
+  }
+  Grouped<T, kSums, kTransposedB, kChosen> p{};
+  p.slabs = slabs;
+  p.groups = groups;
+  p.m = kSums ? width : rows;
+  p.n = columns;
+  p.k = kSums ? rows : width;
+  p.offsets = offsets.data();
+  p.a = a.data();
+  p.b = b.data();
+  p.c = c.data();
+  const int64_t tasks =
+      kSums ? gemm_run_tasks(kChosen, groups, p.m, p.n) : grouped_gemm_row_tasks(kChosen, slabs, groups, p.m, p.n);
+  Guarded<char> scratch(grouped_gemm_scratch_bytes(kChosen, p.k));
+  for (const int64_t task : task_list(tasks, order)) {
+    std::memset(scratch.data(), 0xff, scratch.count());
+    grouped_gemm_run(p, task, scratch.data());
+  }
+  EXPECT_TRUE(scratch.intact() && c.intact());
+  int failures = 0;
+  for (int64_t at = 0; at < c.count(); ++at) {
+    const double tolerance = static_cast<double>(slabs * p.k + 1) * 0x1p-24 * magnitudes[at];
+    if (!(std::abs(c.data()[at] - expected[at]) <= tolerance) && ++failures <= 3)
+      ADD_FAILURE() << "element " << at << " is " << c.data()[at] << " instead of " << expected[at] << "; rows " << rows
+                    << " width " << width << " columns " << columns;
+  }
+  return {c.data(), c.data() + c.count()};
+}
+
+template <class T>
+void check_grouped_forms() {
+  constexpr GemmBlocks kSmall = small_blocks<T>(GemmPath::kPackB, 1, 1, 32);
+  constexpr GemmBlocks kLarge = small_blocks<T>(GemmPath::kPackB, 3, 2, 32);
+  const std::vector<std::vector<std::vector<int32_t>>> cases = {
+      {{0, 5, 0, 41}}, {{70, 0, 0}}, {{0, 0, 33}}, {{0, 0}}, {{3, 34, 2}, {0, 1, 0}}, {{0, 0}, {25, 0}, {0, 64}}};
+  for (const auto& sizes : cases) {
+    for (const auto& [width, columns] : {std::pair(1, 1), std::pair(33, 50), std::pair(70, 7), std::pair(64, 97)}) {
+      const auto rows = check_grouped<T, false, false, kSmall>(sizes, 71, width, columns);
+      const auto sums = check_grouped<T, true, false, kSmall>(sizes, 71, width, columns);
+      check_grouped<T, false, true, kSmall>(sizes, 71, width, columns);
+      // Neither blocks nor the order of tasks change a bit.
+      EXPECT_EQ(rows, (check_grouped<T, false, false, kLarge>(sizes, 71, width, columns, TaskOrder::kBackward)));
+      EXPECT_EQ(sums, (check_grouped<T, true, false, kLarge>(sizes, 71, width, columns, TaskOrder::kShuffled)));
+    }
+  }
+}
+
+#ifndef MATMUL_TEST_MATRIX_TILES
+TEST_F(MATMUL_TEST_SUITE, FloatGemmsOfGroups) { check_grouped_forms<float>(); }
+#endif
+
+TEST_F(MATMUL_TEST_SUITE, Bf16GemmsOfGroups) { check_grouped_forms<bf16>(); }
 
 TEST_F(MATMUL_TEST_SUITE, LanesOfSeveralVectorsAreSummedAsThoseOfOne) {
   std::mt19937 random(3);

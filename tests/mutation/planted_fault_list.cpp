@@ -7,6 +7,8 @@ namespace {
 constexpr std::string_view kX86Attention = "causeway/kernels/x86/attention.h";
 constexpr std::string_view kX86Gradient = "causeway/kernels/x86/attention_gradient.h";
 constexpr std::string_view kX86Gemm = "causeway/kernels/x86/gemm.h";
+constexpr std::string_view kX86Grouped = "causeway/kernels/x86/gemm_grouped.h";
+constexpr std::string_view kGroupedRows = "causeway/kernels/grouped_rows.h";
 constexpr std::string_view kTypes = "causeway/kernels/types.h";
 constexpr std::string_view kTile = "causeway/kernels/gpu/attention_tile.h";
 constexpr std::string_view kAttention = "causeway/kernels/gpu/attention.h";
@@ -21,6 +23,7 @@ constexpr std::string_view kBlockMap = "causeway/kernels/gpu/attention_block_map
 constexpr std::string_view kInterval = "causeway/kernels/interval.h";
 constexpr std::string_view kMaskRanges = "causeway/kernels/mask_ranges.h";
 constexpr std::string_view kGemm = "causeway/kernels/gpu/gemm.h";
+constexpr std::string_view kGrouped = "causeway/kernels/gpu/gemm_grouped.h";
 constexpr std::string_view kCdnaGemm = "causeway/kernels/gpu/gemm_cdna.h";
 constexpr std::string_view kCdnaTile = "causeway/kernels/gpu/attention_cdna_tile.h";
 constexpr std::string_view kCdnaAttention = "causeway/kernels/gpu/attention_cdna.h";
@@ -77,6 +80,18 @@ constexpr PlantedFault kFaults[] = {
      "to[i] = operand.word(row + i, at);\n    for (int64_t i = rows;",
      "to[i] = i + 1 < rows ? operand.word(row + i, at) : 0;\n    for (int64_t i = rows;", "program_tests",
      "Kernels.DotInEveryOrientation"},
+    {"x86_grouped_wrong_matrix", "x86 grouped GEMM: every group's rows meet the first matrix", kX86Grouped,
+     "View{p, slab, tile.group, slab,", "View{p, slab, 0, slab,", "kernels_tests",
+     "Devices/GroupedGemm.EmptyGroupsAndRaggedOnes/cpu"},
+    {"x86_grouped_empty_group", "x86 grouped GEMM: a group without rows leaves its matrix as it was", kX86Grouped,
+     "    if (last < 0) {\n      gemm::store_zeros(p, group, m, rows, n, columns);", "    if (last < 0) {",
+     "kernels_tests", "Devices/GroupedGemm.EmptyGroupsAndRaggedOnes/cpu"},
+    {"x86_grouped_no_group", "x86 grouped GEMM: rows of no group stay as they were", kX86Grouped,
+     "      gemm::store_zeros(p, slab, tile.begin, rows, n, columns);\n", "", "kernels_tests",
+     "Devices/GroupedGemm.EmptyGroupsAndRaggedOnes/cpu"},
+    {"x86_grouped_lost_slab", "x86 grouped GEMM: of several slabs the last alone is summed up", kX86Grouped,
+     "first, slab == last);\n      first = false;", "true, slab == last);\n      first = false;", "kernels_tests",
+     "Devices/GroupedGemm.Slabs/cpu"},
     // Attention on GPUs, for every architecture.
     {"attention_skipped_keys", "GPU attention: the second tile of keys is skipped", kAttention,
      "process_tile(key, stage);\n", "if (key != P::kTile.keys) process_tile(key, stage);\n", "kernels_tests",
@@ -256,6 +271,35 @@ constexpr PlantedFault kFaults[] = {
      "for (int split = 0; split < Problem::kSplits; ++split) {",
      "for (int split = 1; split < Problem::kSplits; ++split) {", "kernels_tests",
      "Devices/GpuGemm.LongSumsAreSplitAndFollowedByTheirEpilogue/emulator_gfx942"},
+    // GEMMs of groups of rows: what devices share, then GPUs.
+    {"grouped_lost_group", "grouped GEMM: the second group has no tiles", kGroupedRows,
+     "const int64_t tiles = (end - begin + tile_rows - 1) / tile_rows;",
+     "const int64_t tiles = group == 1 ? 0 : (end - begin + tile_rows - 1) / tile_rows;", "kernels_tests",
+     "Devices/GroupedGemm.EmptyGroupsAndRaggedOnes/emulator_gfx942"},
+    {"grouped_end_of_group", "grouped GEMM: the last row of a group is left out", kGroupedRows,
+     "begin + tile * tile_rows, end};", "begin + tile * tile_rows, end - 1};", "kernels_tests",
+     "Devices/GroupedGemm.EmptyGroupsAndRaggedOnes/cpu"},
+    {"grouped_end_of_sum", "grouped GEMM: the last row of a group is left out of its sum", kGroupedRows,
+     "last < rows ? last : rows", "last < rows ? last - 1 : rows - 1", "kernels_tests",
+     "Devices/GroupedGemm.GroupsOfSeveralTiles/emulator_gfx942"},
+    {"grouped_wrong_matrix", "GPU grouped GEMM: every group's rows meet the first matrix", kGrouped,
+     "has_group ? rows.group : 0, tile.n", "0, tile.n", "kernels_tests",
+     "Devices/GroupedGemm.EmptyGroupsAndRaggedOnes/emulator_sm_80"},
+    {"grouped_empty_group", "GPU grouped GEMM: a group without rows leaves its matrix as it was", kGrouped,
+     "  typename GemmStages<Problem>::A a(problem.a, 0,",
+     "  if (slices == 0) return;\n  typename GemmStages<Problem>::A a(problem.a, 0,", "kernels_tests",
+     "Devices/GroupedGemm.EmptyGroupsAndRaggedOnes/emulator_gfx942"},
+    {"grouped_no_group", "GPU grouped GEMM: rows of no group stay as they were", kGrouped,
+     "if (rows.begin == rows.end) return;", "if (rows.begin == rows.end || rows.group == problem.groups) return;",
+     "kernels_tests", "Devices/GroupedGemm.EmptyGroupsAndRaggedOnes/emulator_sm_90a"},
+    {"grouped_lost_slab", "GPU grouped GEMM: rows of A are the first slab's", kGrouped,
+     "a.matrix = problem.a.data + problem.a.batch_offset(slab);", "", "kernels_tests",
+     "Devices/GroupedGemm.Slabs/emulator_gfx942"},
+    {"grouped_rows_of_others", "GPU grouped GEMM: a group's sum goes on to the end of its slice of rows", kGrouped,
+     "a.fetch(a_slice, next, end);\n                    b.fetch(b_slice, next, end);",
+     "end = next + kTile.k < problem.k ? next + kTile.k : problem.k;\na.fetch(a_slice, next, end);\nb.fetch(b_slice, "
+     "next, end);",
+     "kernels_tests", "Devices/GroupedGemm.EmptyGroupsAndRaggedOnes/emulator_sm_80"},
     {"tf32_cut", "tf32 GEMM: operands are cut instead of rounded", kTf32, "bits + 0x1000u : bits)", "bits : bits)",
      "kernels_tests", "Devices/GpuGemm.Tf32RoundsOperandsAndNothingElse/emulator_sm_80"},
     {"cdna_gemm_one_half", "CDNA's GEMM: the second half of each fragment is the first again", kCdnaGemm,

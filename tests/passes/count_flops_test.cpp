@@ -24,6 +24,20 @@ TEST(CountFlops, OfDotsWithSymbols) {
   EXPECT_EQ(count.backward, 0);
 }
 
+// Every row meets one matrix, whosever it is: experts of which a token chooses two do the work of two.
+TEST(CountFlops, OfGroupsAreThoseOfTheRows) {
+  Graph graph;
+  const Builder b(graph);
+  const Value rows = graph.add_input("rows", {DType::kF32, {2, 30, 16}});
+  const Value weights = graph.add_input("weights", {DType::kF32, {8, 24, 16}});
+  const Value offsets = graph.add_input("offsets", {DType::kI32, {2, 9}});
+  const Value result = b.grouped_dot(rows, weights, offsets, false, true, DType::kF32);
+  graph.outputs = {result};
+  EXPECT_EQ(count_flops(graph, {}).forward, 2.0 * 60 * 16 * 24);
+  graph.outputs = {b.grouped_dot(result, rows, offsets, true, false, DType::kF32)};
+  EXPECT_EQ(count_flops(graph, {}).forward, 2 * 2.0 * 60 * 16 * 24);
+}
+
 TEST(CountFlops, OfATrainingStep) {
   const int64_t layers = 2, width = 8, length = 6, vocabulary = 11, tokens = 2 * length;
   const SmallModel model = small_model(layers, width, length, vocabulary);

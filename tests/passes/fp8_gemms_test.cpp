@@ -144,6 +144,17 @@ TEST(Fp8Gemms, LeavesOtherSizesAlone) {
       EXPECT_TRUE(type.dtype != DType::kF8E4M3 && type.dtype != DType::kF8E5M2);
 }
 
+TEST(Fp8Gemms, LeavesGroupsOfRowsInBf16) {
+  Graph source;
+  const Builder b(source);
+  const Value rows = source.add_input("rows", {DType::kBF16, {1, 128, 128}});
+  const Value weights = source.add_input("weights", {DType::kBF16, {2, 128, 128}});
+  const Value offsets = source.add_input("offsets", {DType::kI32, {1, 3}});
+  source.outputs = {b.grouped_dot(rows, weights, offsets, false, true, DType::kBF16)};
+  for (const Fp8Scales scales : {Fp8Scales::kTensor, Fp8Scales::kBlock})
+    EXPECT_TRUE(structurally_equal(fp8_gemms(source, scales, kBlocks), source));
+}
+
 TEST(Fp8Gemms, TensorsOfZerosStayZero) {
   SmallModel model = small_model(1, 32, 16, 64);
   for (HostTensor& input : model.inputs)

@@ -208,6 +208,24 @@ TEST(Gradient, DotInEveryOrientation) {
   }
 }
 
+// With groups without rows, and rows of no group.
+TEST(Gradient, GroupedDot) {
+  const CheckedInput offsets = {{DType::kI32, {2, 4}}, make_host_tensor(DType::kI32, {2, 4}, {0, 0, 2, 3, 0, 3, 3, 5})};
+  for (const bool transpose_b : {false, true})
+    expect_gradients(
+        [&](const Builder& build, const Values& x) {
+          return Values{build.grouped_dot(x[0], x[1], x[2], false, transpose_b, DType::kF32)};
+        },
+        {checked(DType::kF32, {2, 5, 3}, 53),
+         checked(DType::kF32, transpose_b ? std::vector<int64_t>{3, 4, 3} : std::vector<int64_t>{3, 3, 4}, 54),
+         offsets});
+  expect_gradients(
+      [&](const Builder& build, const Values& x) {
+        return Values{build.grouped_dot(x[0], x[1], x[2], true, false, DType::kF32)};
+      },
+      {checked(DType::kF32, {2, 5, 3}, 55), checked(DType::kF32, {2, 5, 4}, 56), offsets});
+}
+
 TEST(Gradient, DotOfNarrowInputsGivesNarrowGradients) {
   Graph graph;
   const Value a = graph.add_input("a", {DType::kBF16, {4, 8}}), b = graph.add_input("b", {DType::kBF16, {8, 3}});

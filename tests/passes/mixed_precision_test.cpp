@@ -42,6 +42,30 @@ TEST(MixedPrecision, ComputesInTheNarrowTypeAndKeepsWeightGradientsWide) {
   EXPECT_EQ(wide_dots, 7 * layers + 3);
 }
 
+// As dots; offsets stay what they are.
+TEST(MixedPrecision, GroupedDotsComputeInTheNarrowType) {
+  Graph source;
+  const Builder b(source);
+  const Value rows = source.add_input("rows", {DType::kF32, {1, 30, 16}});
+  const Value weights = source.add_input("weights", {DType::kF32, {8, 24, 16}});
+  const Value offsets = source.add_input("offsets", {DType::kI32, {1, 9}});
+  const Value hidden = b.grouped_dot(rows, weights, offsets, false, true, DType::kF32);
+  source.outputs = {b.grouped_dot(b.tanh(hidden), weights, offsets, false, false, DType::kF32)};
+  const Graph graph = mixed_precision(source, kBF16Compute);
+  graph.verify("mixed_precision");
+  std::vector<DType> results;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != "grouped_dot"_op) continue;
+    EXPECT_EQ(graph.dtype(node.inputs[0]), DType::kBF16);
+    EXPECT_EQ(graph.dtype(node.inputs[1]), DType::kBF16);
+    EXPECT_EQ(graph.dtype(node.inputs[2]), DType::kI32);
+    results.push_back(node.outputs[0].dtype);
+  }
+  // The first feeds the second.
+  EXPECT_EQ(results, (std::vector{DType::kBF16, DType::kF32}));
+  EXPECT_EQ(graph.dtype(graph.outputs[0]), DType::kF32);
+}
+
 TEST(MixedPrecision, ChangesOnlyTheRounding) {
   const SmallModel model = small_model();
   for (const DType residual : {DType::kF32, DType::kBF16}) {

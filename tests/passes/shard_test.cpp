@@ -234,6 +234,23 @@ return %4)"},
 %3 = input "scales of y" : f32[1, 6]
 %4 = scaled_dot(%0, %1, %2, %3) {dtype=f32} : f32[6, 768]
 return %4)"},
+    {"grouped_dot", R"(%0 = input "x" : f32[6, 72, 6]
+%1 = input "y" : f32[6, 12, 6]
+%2 = input "index" : i32[6, 6]
+%3 = cumsum(%2) {axes=[1]} : i32[6, 6]
+%4 = pad(%3) {start=[0, 1], limit=[0, 0]} : i32[6, 7]
+%5 = grouped_dot(%0, %1, %4) {transpose_b} : f32[6, 72, 12]
+%6 = grouped_dot(%0, %5, %4) {transpose_a} : f32[6, 6, 12]
+%7 = mul(%6, %6) : f32[6, 6, 12]
+return %5, %7)"},
+    {"grouped_dot of matrices as they lie", R"(%0 = input "x" : f32[6, 72, 6]
+%1 = input "y" : f32[6, 6, 12]
+%2 = input "index" : i32[6, 6]
+%3 = cumsum(%2) {axes=[1]} : i32[6, 6]
+%4 = pad(%3) {start=[0, 1], limit=[0, 0]} : i32[6, 7]
+%5 = grouped_dot(%0, %1, %4) : f32[6, 72, 12]
+%6 = mul(%5, %5) : f32[6, 72, 12]
+return %6)"},
     {"linear_cross_entropy", R"(%0 = input "x" : f32[6, 4]
 %1 = input "y" : f32[12, 4]
 %2 = input "index" : i32[6]

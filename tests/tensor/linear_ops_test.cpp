@@ -77,6 +77,27 @@ TEST(LinearOps, Linear) {
   EXPECT_EQ(linear(zeros({2, 3}, DType::kBF16), zeros({4, 3})).dtype(), DType::kF32);
 }
 
+TEST(LinearOps, GroupedMatmul) {
+  const HostTensor x = random_host({1, 4, 3}, 7), w = random_host({2, 2, 3}, 8);
+  List expected(8);
+  const std::vector<size_t> group = {0, 1, 1};  // of each row; the last row has none
+  for (size_t row = 0; row < group.size(); ++row)
+    for (size_t j = 0; j < 2; ++j)
+      for (size_t l = 0; l < 3; ++l)
+        expected[row * 2 + j] += x.values[row * 3 + l] * w.values[(group[row] * 2 + j) * 3 + l];
+  expect_op(
+      [](In in) {
+        return grouped_matmul(in[0], in[1], Tensor::from_values(std::vector<double>{0, 1, 3}, {1, 3}, DType::kI32));
+      },
+      {x, w}, {1, 4, 2}, expected);
+  const Tensor offsets = zeros({1, 3}, DType::kI32);
+  EXPECT_EQ(grouped_matmul(zeros({1, 4, 3}, DType::kBF16), zeros({2, 2, 3}, DType::kBF16), offsets).dtype(),
+            DType::kBF16);
+  EXPECT_THROW(grouped_matmul(zeros({1, 4, 3}), zeros({2, 3, 2}), offsets), Error);
+  EXPECT_THROW(grouped_matmul(zeros({1, 4, 3}), zeros({3, 2, 3}), offsets), Error);
+  EXPECT_THROW(grouped_matmul(zeros({1, 4, 3}), zeros({2, 2, 3}), zeros({1, 3})), Error);
+}
+
 TEST(LinearOps, Einsum) {
   const HostTensor a = random_host({2, 3, 4}, 7), b = random_host({2, 5, 4}, 8);
   List expected;

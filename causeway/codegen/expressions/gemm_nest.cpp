@@ -18,6 +18,11 @@ GemmNest::GemmNest(const KernelInputs& inputs)
       request_(inputs.request),
       sizes_(inputs.graph, inputs.request.members.front()) {}
 
+Shape GemmNest::batch_shape_of(Value operand) const {
+  const Shape& shape = graph_.shape(operand);
+  return {shape.begin(), shape.end() - 2};
+}
+
 int GemmNest::parameter(const std::string& name, const Dim& extent) {
   variables_.push_back({name, extent, kBodyDepth});
   return static_cast<int>(variables_.size()) - 1;
@@ -55,18 +60,19 @@ void GemmNest::walk_result(ElementWalk& walk,
 
 GemmNest::OperandElement GemmNest::walk_operand(ElementWalk& walk, Value operand, const std::string& row_name,
                                                 const Dim& rows, bool k_last) {
-  const int batch_variable = parameter("batch_index", sizes_.batch);
+  const Shape batch_shape = batch_shape_of(operand);
+  const int batch_variable = parameter("batch_index", element_count(batch_shape));
   const int row = parameter(row_name, rows);
   const int term = parameter("k_index", sizes_.k);
   const size_t known = variables_.size();
-  std::vector<Index> at = walk.delinearize(Index::of(batch_variable), sizes_.batch_shape);
+  std::vector<Index> at = walk.delinearize(Index::of(batch_variable), batch_shape);
   at.push_back(Index::of(k_last ? row : term));
   at.push_back(Index::of(k_last ? term : row));
   take_loads();
   OperandElement element;
   element.value = walk.compute(operand, {{}, at});
   // Dividing for every element would cost more than storing the operand beforehand.
-  if (variables_.size() != known && sizes_.batch_shape.empty()) find(Obstacle::Kind::kDividedIndex, operand);
+  if (variables_.size() != known && batch_shape.empty()) find(Obstacle::Kind::kDividedIndex, operand);
   element.contiguous_in_k = k_last;
   // The largest tensor read decides in which order memory is walked.
   std::optional<Dim> largest;

@@ -14,7 +14,8 @@
 
 namespace causeway::codegen {
 
-// Sizes of a GEMM, [batch..., m, k] x [batch..., k, n].
+// Sizes of a GEMM, [batch..., m, k] x [batch..., k, n]. Of a grouped_dot, those of its result and of what it sums over;
+// its operands have batches of their own.
 struct GemmSizes {
   GemmSizes(const Graph& graph, Value gemm);
 
@@ -40,8 +41,8 @@ class GemmNest : public ReadContext {
   // take(position, value) for each member of the request, in order.
   void walk_result(ElementWalk& walk, const std::function<void(size_t position, const ElementValue& value)>& take);
 
-  // One element of an operand of `rows` x k, or k x rows when k is not last. Its parameters are batch_index, `row_name`
-  // and k_index.
+  // One element of an operand of `rows` x k, or k x rows when k is not last. Its parameters are batch_index, over the
+  // operand's own batch, `row_name` and k_index.
   struct OperandElement {
     ElementValue value;
     bool contiguous_in_k = true;  // the largest tensor read decides
@@ -59,6 +60,8 @@ class GemmNest : public ReadContext {
   IndexVariables& variables() { return variables_; }
 
  protected:
+  // The leading dimensions of an operand.
+  Shape batch_shape_of(Value operand) const;
   int parameter(const std::string& name, const Dim& extent);
   void find(Obstacle::Kind kind, Value value) {
     if (!obstacle_) obstacle_ = Obstacle{kind, value};

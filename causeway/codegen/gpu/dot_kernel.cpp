@@ -1,6 +1,6 @@
 // GEMMs on GPUs: the problem is found in the graph, planned (gemm_plan.h), and written as a Problem of
-// kernels/gpu/gemm.h. Operands are read from memory as they lie there, and elementwise values of the result are
-// computed while a block has it in shared memory.
+// kernels/gpu/gemm.h, or gemm_grouped.h. Operands are read from memory as they lie there, and elementwise values of the
+// result are computed while a block has it in shared memory.
 #include <algorithm>
 
 #include "causeway/codegen/gpu/gemm_epilogue_writer.h"
@@ -99,6 +99,7 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
       declare_scales("A", "a", node.inputs[2], problem.m, members, initialisation);
       declare_scales("B", "b", node.inputs[3], problem.n, members, initialisation);
     }
+    if (problem.groups != GpuGemmGroups::kNone) declare_groups(problem, members, initialisation);
     members += plan_text(plan);
     std::string operands = operand_struct("A", "a", mainloop.a, mainloop, initialisation);
     operands += operand_struct("B", "b", mainloop.b, mainloop, initialisation);
@@ -193,6 +194,16 @@ class GpuDotWriter : public GpuGemmEpilogueWriter {
         write_gpu_row_function({graph_, materialized_, loop, target_}, a, rows->shared_offset);
     if (!function || !function->sizes.empty() || function->threads > rows->most_threads) return std::nullopt;
     return OwnRows{std::move(*function), rows->shared_offset};
+  }
+
+  // As gemm_grouped.h asks for them.
+  void declare_groups(const GpuGemmProblem& problem, std::string& members, std::string& initialisation) {
+    declare_size("slabs", problem.slabs, members, initialisation);
+    declare_size("groups", problem.group_count, members, initialisation);
+    members += fmt::format(
+        "static constexpr bool kSumsRows = {};\n"
+        "CAUSEWAY_INLINE int64_t offset(int64_t slab, int64_t i) const {{ return {}[slab * (groups + 1) + i]; }}\n",
+        problem.groups == GpuGemmGroups::kOfTerms, pointer(graph_.node(request_.members.front()).inputs[2]));
   }
 
   // Of an operand's blocks, as gemm.h asks for them.

@@ -31,6 +31,8 @@ struct GpuGemmMainloop {
   // and a function that computes rows of A where blocks may. The second launch of a GEMM whose k is split:
   //   combine(problem, task)
   std::string_view run, combine;
+  // Whether it serves problems with groups of rows; otherwise those without.
+  bool grouped = false;
   // Nothing where it does not serve the problem. plan_gemm() adds `kind` and `store_lanes`.
   std::optional<GpuGemmPlan> (*plan)(const GpuGemmProblem& problem, const GpuArchitecture& architecture) = nullptr;
   // Members of the Problem: kTile, and what else it is to know of the plan, a line each.

@@ -12,9 +12,11 @@ const GpuGemmMainloop& hopper_gemm_mainloop();
 const GpuGemmMainloop& skinny_gemm_mainloop();
 const GpuGemmMainloop& cdna_gemm_mainloop();
 const GpuGemmMainloop& portable_gemm_mainloop();
+const GpuGemmMainloop& portable_grouped_gemm_mainloop();
 
 inline auto gpu_gemm_mainloops() {
-  return std::array{&hopper_gemm_mainloop(), &skinny_gemm_mainloop(), &cdna_gemm_mainloop(), &portable_gemm_mainloop()};
+  return std::array{&hopper_gemm_mainloop(), &skinny_gemm_mainloop(), &cdna_gemm_mainloop(), &portable_gemm_mainloop(),
+                    &portable_grouped_gemm_mainloop()};
 }
 
 }  // namespace causeway::codegen

@@ -13,6 +13,12 @@ void GpuGemmNest::find_operands() {
   a_ = find_operand(node.inputs[0], sizes_.m, !node.attributes.transpose_a);
   b_ = find_operand(node.inputs[1], sizes_.n, node.attributes.transpose_b || node.op == Op::kScaledDot);
   if (obstacle()) return;
+  if (node.op == Op::kGroupedDot) {
+    // Groups begin at any row: operands that run along rows would be aligned for the first group only.
+    if (a_.contiguous_in_k == node.attributes.transpose_a) find(Obstacle::Kind::kScatteredOperand, node.inputs[0]);
+    if (b_.contiguous_in_k && node.attributes.transpose_a) find(Obstacle::Kind::kScatteredOperand, node.inputs[1]);
+    return;
+  }
   const GpuGemmProblem problem = this->problem();
   if (gains_from_copy(problem, problem.a, architecture_)) find(Obstacle::Kind::kOperandAcrossK, node.inputs[0]);
   if (gains_from_copy(problem, problem.b, architecture_)) find(Obstacle::Kind::kOperandAcrossK, node.inputs[1]);
@@ -32,7 +38,7 @@ GpuGemmOperand GpuGemmNest::find_operand(Value operand, const Dim& lines, bool k
     found.value = node.inputs[0];
   }
   found.is_view = found.value != operand;
-  const Shape& batch_shape = sizes_.batch_shape;
+  const Shape batch_shape = batch_shape_of(operand);
   const int first = static_cast<int>(variables_.size());
   for (const Dim& extent : batch_shape) parameter("batch_index", extent);
   const int line_variable = parameter("line", lines), k_variable = parameter("k_index", sizes_.k);
@@ -101,6 +107,11 @@ GpuGemmProblem GpuGemmNest::problem() const {
   problem.b = b_;
   if (node.op == Op::kScaledDot)
     problem.scales = graph_.shape(node.inputs[3])[1] == sizes_.n ? GpuGemmScales::kOfColumns : GpuGemmScales::kOfBlocks;
+  if (node.op == Op::kGroupedDot) {
+    problem.groups = node.attributes.transpose_a ? GpuGemmGroups::kOfTerms : GpuGemmGroups::kOfRows;
+    problem.slabs = graph_.shape(node.inputs[2])[0];
+    problem.group_count = graph_.shape(node.inputs[2])[1] - Dim(1);
+  }
   problem.rounds_to_tf32 = node.attributes.tf32;
   problem.fixed_order = request_.fixed_order;
   problem.b_never_changes = never_changes(b_.value);

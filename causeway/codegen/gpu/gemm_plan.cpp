@@ -30,6 +30,7 @@ GpuGemmMainloopPlan multiplied_as(GpuGemmType type, const GpuGemmProblem& proble
 
 std::optional<GpuGemmPlan> plan_gemm(const GpuGemmProblem& problem, const GpuArchitecture& architecture) {
   for (const GpuGemmMainloop* mainloop : gpu_gemm_mainloops()) {
+    if (mainloop->grouped != (problem.groups != GpuGemmGroups::kNone)) continue;
     std::optional<GpuGemmPlan> plan = mainloop->plan(problem, architecture);
     if (!plan) continue;
     plan->mainloop.kind = mainloop;

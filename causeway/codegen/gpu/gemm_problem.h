@@ -48,6 +48,10 @@ struct GpuGemmOperand {
 // Scales of blocks of 128 of k (scaled_dot): none; of B's by 128 columns that share one; or by column.
 enum class GpuGemmScales { kNone, kOfBlocks, kOfColumns };
 
+// Rows in groups (grouped_dot): none; each row of A meets its group's B, and `batch` counts slabs of rows; or each
+// group is a matrix of `batch`, which sums over the group's rows of A and B.
+enum class GpuGemmGroups { kNone, kOfRows, kOfTerms };
+
 // What is done with the result beside storing it, as far as a plan depends on it.
 struct GpuGemmEpilogue {
   std::vector<DType> members;  // all that is stored
@@ -62,6 +66,8 @@ struct GpuGemmProblem {
   Dim batch, m, n, k;
   GpuGemmOperand a, b;
   GpuGemmScales scales = GpuGemmScales::kNone;
+  GpuGemmGroups groups = GpuGemmGroups::kNone;
+  Dim group_count, slabs;
   bool rounds_to_tf32 = false;   // f32 operands may be
   bool fixed_order = false;      // the mainloop does not depend on sizes that its sums do not run over
   bool b_never_changes = false;  // while the program runs: the kernel may read it before earlier launches have ended

@@ -1,11 +1,12 @@
-// GEMMs on x86-64 (kernels/x86/gemm.h): operands are computed while they are packed, and elementwise values of
-// the result are computed while it is in registers.
+// GEMMs on x86-64 (kernels/x86/gemm.h, and gemm_grouped.h): operands are computed while they are packed, and
+// elementwise values of the result are computed while it is in registers.
 #include <algorithm>
 
 #include "causeway/codegen/expressions/gemm_nest.h"
 #include "causeway/codegen/expressions/problem_writer.h"
 #include "causeway/codegen/x86/gemm_mainloop.h"
 #include "causeway/graph/op.h"
+#include "causeway/kernels/x86/gemm_grouped_layout.h"
 
 namespace causeway::codegen {
 namespace {
@@ -25,6 +26,7 @@ class DotWriter : public ProblemWriter {
     const Node& node = graph_.node(request_.members.front());
     const auto& [batch_shape, batch, m, n, k] = nest_.sizes();
     const bool bf16_operands = graph_.dtype(node.inputs[0]) == DType::kBF16;
+    const bool grouped = node.op == Op::kGroupedDot;
 
     GemmProblem problem{bf16_operands, known_size(batch), known_size(m),
                         known_size(n), known_size(k),     request_.fixed_order};
@@ -34,9 +36,9 @@ class DotWriter : public ProblemWriter {
     GemmMachine machine;
     machine.level = x86_level(target_);
     machine.threads = target_.parallel_units;
-    const auto [mainloop, blocks] = plan_gemm(problem, machine);
+    const auto [mainloop, blocks] = grouped ? plan_grouped_gemm(problem, machine) : plan_gemm(problem, machine);
     const GemmMainloop::Prefetches prefetches =
-        mainloop->prefetches != nullptr ? mainloop->prefetches(blocks) : GemmMainloop::Prefetches{};
+        mainloop->prefetches != nullptr && !grouped ? mainloop->prefetches(blocks) : GemmMainloop::Prefetches{};
 
     std::string functions;
     bool a_contiguous_in_k = false, b_contiguous_in_k = false;
@@ -49,6 +51,8 @@ class DotWriter : public ProblemWriter {
     if (bf16_operands && !blocks.pairs && !gemm_is_skinny(blocks))
       functions += "static constexpr bool kOperandsAreRounded = true;\n";
     check_no_obstacle(nest_.obstacle());
+    const std::string plan = plan_text(blocks, bf16_operands, a_contiguous_in_k, b_contiguous_in_k);
+    if (grouped) return write_grouped(node, *mainloop, blocks, functions, plan);
 
     const KernelArgument workspace{KernelArgument::Kind::kWorkspace, {}, true};
     const size_t workspace_argument = arguments_.size();
@@ -62,12 +66,7 @@ class DotWriter : public ProblemWriter {
     initialisation += fmt::format("workspace = buffers[{}];\n", workspace_argument);
     const std::string source =
         fmt::format("#include \"causeway/kernels/elementwise.h\"\n#include \"{}\"\n", mainloop->header) +
-        "namespace {\nstruct Problem {\n" +
-        fmt::format(
-            "using Operand = {};\nstatic constexpr bool kAContiguousInK = {};\n"
-            "static constexpr bool kBContiguousInN = {};\n{}\n",
-            bf16_operands ? "bf16" : "float", a_contiguous_in_k, !b_contiguous_in_k, gemm_blocks_text(blocks)) +
-        problem_members(members, initialisation) + functions + "};\n}\n" +
+        "namespace {\nstruct Problem {\n" + plan + problem_members(members, initialisation) + functions + "};\n}\n" +
         (mainloop->pack ? entry_point("kernel_pack", fmt::format("{}(problem, task);", *mainloop->pack)) : "") +
         entry_point("kernel_run", fmt::format("{}(problem, task, scratch);", mainloop->run));
     GeneratedKernel kernel = finish(source);
@@ -94,6 +93,48 @@ class DotWriter : public ProblemWriter {
   }
 
  private:
+  // How the operands lie and are multiplied.
+  static std::string plan_text(const GemmBlocks& blocks, bool bf16_operands, bool a_contiguous_in_k,
+                               bool b_contiguous_in_k) {
+    return fmt::format(
+        "using Operand = {};\nstatic constexpr bool kAContiguousInK = {};\n"
+        "static constexpr bool kBContiguousInN = {};\n{}\n",
+        bf16_operands ? "bf16" : "float", a_contiguous_in_k, !b_contiguous_in_k, gemm_blocks_text(blocks));
+  }
+
+  // A grouped_dot (kernels/x86/gemm_grouped.h), from its loads and its store.
+  GeneratedKernel write_grouped(const Node& node, const GemmMainloop& mainloop, const GemmBlocks& blocks,
+                                const std::string& functions, const std::string& plan) {
+    const auto& [batch_shape, batch, m, n, k] = nest_.sizes();
+    const bool sums_rows = node.attributes.transpose_a;
+    const Dim slabs = graph_.shape(node.inputs[2])[0], groups = graph_.shape(node.inputs[2])[1] - Dim(1);
+    std::string members, initialisation;
+    declare_size("slabs", slabs, members, initialisation);
+    declare_size("groups", groups, members, initialisation);
+    declare_size("m", m, members, initialisation);
+    declare_size("n", n, members, initialisation);
+    declare_size("k", k, members, initialisation);
+    const std::string offset = fmt::format(
+        "static constexpr bool kSumsRows = {};\n"
+        "CAUSEWAY_INLINE int64_t offset(int64_t slab, int64_t i) const {{ return {}[slab * (groups + 1) + i]; }}\n",
+        sums_rows, pointer(node.inputs[2]));
+    GeneratedKernel kernel =
+        finish(fmt::format("#include \"causeway/kernels/elementwise.h\"\n#include \"{}\"\n"
+                           "#include \"causeway/kernels/x86/gemm_grouped.h\"\n",
+                           mainloop.header) +
+               "namespace {\nstruct Problem {\n" + plan + problem_members(members, initialisation) + offset +
+               functions + "};\n}\n" + entry_point("kernel_run", "grouped_gemm_run(problem, task, scratch);"));
+    const SizeFunction tasks = [=, batch = batch, m = m, n = n](const SymbolBindings& b) {
+      return sums_rows
+                 ? gemm_run_tasks(blocks, batch.evaluate(b), m.evaluate(b), n.evaluate(b))
+                 : grouped_gemm_row_tasks(blocks, slabs.evaluate(b), groups.evaluate(b), m.evaluate(b), n.evaluate(b));
+    };
+    kernel.phases.push_back({"kernel_run", tasks, [blocks, k = k](const SymbolBindings& b) {
+                               return grouped_gemm_scratch_bytes(blocks, k.evaluate(b));
+                             }});
+    return kernel;
+  }
+
   // With `fetched` also where an element lies that is computed from one in memory, to be fetched beforehand, and how
   // many of them a line of the cache has.
   std::string operand(const std::string& type, const std::string& name, const std::string& row_name,

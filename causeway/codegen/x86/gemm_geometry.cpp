@@ -98,6 +98,19 @@ GemmPlan plan_gemm(const GemmProblem& problem, const GemmMachine& machine) {
   return {};
 }
 
+GemmPlan plan_grouped_gemm(const GemmProblem& problem, const GemmMachine& machine) {
+  // Both operands are packed for each block again, so blocks are large; together with the sums of one they take about
+  // the second level of a core's cache.
+  constexpr int64_t kRows = 192, kColumns = 384;
+  GemmProblem unknown;
+  unknown.bf16_operands = problem.bf16_operands;
+  unknown.fixed_order = true;
+  GemmPlan plan = plan_gemm(unknown, machine);
+  plan.blocks.m = even_block(problem.m, kRows, plan.blocks.tile_rows);
+  plan.blocks.n = even_block(problem.n, kColumns, plan.blocks.tile_columns);
+  return plan;
+}
+
 GemmLaunch gemm_launch(const GemmBlocks& blocks, int64_t batch, int64_t m, int64_t n, int64_t k) {
   CAUSEWAY_CHECK(batch >= 0 && m >= 0 && n >= 0 && k >= 0, "batch {}, m {}, n {}, k {}", batch, m, n, k);
   CAUSEWAY_CHECK(blocks.path != GemmPath::kSkinny || blocks.m == m, "blocks for {} rows, m {}", blocks.m, m);

@@ -48,6 +48,10 @@ struct GemmPlan {
 // By the first mainloop (gemm_mainloops.h) that serves it.
 GemmPlan plan_gemm(const GemmProblem& problem, const GemmMachine& machine);
 
+// Of groups of rows (kernels/x86/gemm_grouped.h), by the first mainloop that multiplies panels. Sizes as of one slab:
+// of the problem, batch, and the one that groups cut, are not asked for.
+GemmPlan plan_grouped_gemm(const GemmProblem& problem, const GemmMachine& machine);
+
 // The launches of one gemm whose sizes are all known by now. Workspace and scratch are to be 64-byte aligned; the
 // workspace is written by phase 1 and read by phase 2 and need not outlive it.
 struct GemmLaunch {

@@ -354,10 +354,10 @@ CAUSEWAY_INLINE void gemm_fetch_and_store(const Problem& problem, int64_t batch_
 }
 
 // Stores a wave's kWaveM x kWaveN sums, of which (m_first, n_first) are the first of C, or leaves them in the
-// workspace. `strip`: the wave's own shared memory.
+// workspace: rows before m_end. `strip`: the wave's own shared memory.
 template <int kWaveM, int kWaveN, class Problem, class Sums>
 CAUSEWAY_INLINE void gemm_store_sums(const Problem& problem, const GemmPosition& tile, int m_first, int n_first,
-                                     const Sums& sums, float* strip) {
+                                     int m_end, const Sums& sums, float* strip) {
   constexpr int kStripStride = gpu_gemm_strip_stride(kWaveN);
   constexpr int kLanesOut = Problem::kStoreLanes;
   constexpr int kPieces = kGpuGemmStripRows * kWaveN / kLanesOut;
@@ -371,7 +371,7 @@ CAUSEWAY_INLINE void gemm_store_sums(const Problem& problem, const GemmPosition&
     for (int piece = lane_index(); piece < kPieces; piece += kWaveWidth) {
       const int row = piece / (kWaveN / kLanesOut), column = piece % (kWaveN / kLanesOut) * kLanesOut;
       const int m_index = m_first + row_strip * kGpuGemmStripRows + row, n_index = n_first + column;
-      if (m_index >= m || n_index >= n) continue;
+      if (m_index >= m_end || n_index >= n) continue;
       float values[kLanesOut];
 #pragma clang loop unroll(full)
       for (int e = 0; e < kLanesOut; ++e) values[e] = strip[row * kStripStride + column + e];
@@ -386,24 +386,24 @@ CAUSEWAY_INLINE void gemm_store_sums(const Problem& problem, const GemmPosition&
   }
 }
 
-// One block: a tile of C, or of one split's sums. In one piece, as its registers and shared memory are planned
-// together.
+// How a block copies slices of its operands.
 template <GemmProblem Problem>
-CAUSEWAY_INLINE void gemm_run(const Problem& problem, int task) {
+struct GemmStages {
+  static constexpr GpuGemmTile kTile = Problem::kTile;
+  static constexpr int kThreads = gpu_gemm_waves(kTile) * kWaveWidth;
+  using A = OperandStage<typename Problem::A, typename Problem::Operand, kTile.m, kTile.k, kThreads>;
+  using B = OperandStage<typename Problem::B, typename Problem::Operand, kTile.n, kTile.k, kThreads>;
+};
+
+// Multiplies `slices` slices of k and stores their sums: a tile of C from (m_first, n_first) on, of whose rows those
+// before m_end are there. fetch(slice, a_slice, b_slice) begins to copy a slice of both operands; slices are asked for
+// in order. In one piece, as registers and shared memory are planned together.
+template <GemmProblem Problem, class StageA, class StageB, class Fetch>
+CAUSEWAY_INLINE void gemm_run_slices(const Problem& problem, const GemmPosition& tile, int m_first, int n_first,
+                                     int m_end, int slices, StageA& a, StageB& b, const Fetch& fetch) {
   using Operand = typename Problem::Operand;
   constexpr GpuGemmTile kTile = Problem::kTile;
-  constexpr int kThreads = gpu_gemm_waves(kTile) * kWaveWidth;
-  using StageA = OperandStage<typename Problem::A, Operand, kTile.m, kTile.k, kThreads>;
-  using StageB = OperandStage<typename Problem::B, Operand, kTile.n, kTile.k, kThreads>;
   static_assert(kTile.stages > 1 || !kCopiesAsynchronously);
-
-  const int m = static_cast<int>(problem.m), n = static_cast<int>(problem.n), k = static_cast<int>(problem.k);
-  const GemmPosition tile(task, (m + kTile.m - 1) / kTile.m, (n + kTile.n - 1) / kTile.n, Problem::kSplits,
-                          static_cast<int>(problem.batch));
-  const int split_k = static_cast<int>(gpu_gemm_split_k(k, Problem::kSplits, kTile.k));
-  const int k_begin = Problem::kSplits == 1 ? 0 : tile.split * split_k;
-  const int k_end = Problem::kSplits == 1 || k_begin + split_k > k ? k : k_begin + split_k;
-  const int slices = k_end > k_begin ? (k_end - k_begin + kTile.k - 1) / kTile.k : 0;
 
   char* slice_memory = shared_memory();
   const auto a_slice = [&](int stage) {
@@ -412,8 +412,6 @@ CAUSEWAY_INLINE void gemm_run(const Problem& problem, int task) {
   const auto b_slice = [&](int stage) {
     return reinterpret_cast<Operand*>(slice_memory + stage * (StageA::kBytes + StageB::kBytes) + StageA::kBytes);
   };
-  StageA a(problem.a, tile.batch, tile.m * kTile.m, m);
-  StageB b(problem.b, tile.batch, tile.n * kTile.n, n);
   constexpr int kWavesN = kTile.n / kTile.wave_n;
   const int wave_m = wave_index() / kWavesN * kTile.wave_m, wave_n = wave_index() % kWavesN * kTile.wave_n;
 
@@ -431,8 +429,7 @@ CAUSEWAY_INLINE void gemm_run(const Problem& problem, int task) {
 #pragma clang loop unroll(full)
   for (int slice = 0; slice < kAhead; ++slice) {
     if (slice < slices) {
-      a.fetch(a_slice(slice), k_begin + slice * kTile.k, k_end);
-      b.fetch(b_slice(slice), k_begin + slice * kTile.k, k_end);
+      fetch(slice, a_slice(slice), b_slice(slice));
       a.put(a_slice(slice));
       b.put(b_slice(slice));
     }
@@ -444,10 +441,7 @@ CAUSEWAY_INLINE void gemm_run(const Problem& problem, int task) {
     copy_async_wait<kAhead - 1>();
     block_barrier();
     const bool more = slice + kAhead < slices;
-    if (more) {
-      a.fetch(a_slice(next_stage), k_begin + (slice + kAhead) * kTile.k, k_end);
-      b.fetch(b_slice(next_stage), k_begin + (slice + kAhead) * kTile.k, k_end);
-    }
+    if (more) fetch(slice + kAhead, a_slice(next_stage), b_slice(next_stage));
     copy_async_commit();
     sums.template add<kTile.k>(a_slice(stage) + (StageA::kKMajor ? wave_m * StageA::kStride : wave_m),
                                b_slice(stage) + (StageB::kKMajor ? wave_n * StageB::kStride : wave_n));
@@ -464,8 +458,28 @@ CAUSEWAY_INLINE void gemm_run(const Problem& problem, int task) {
 
   constexpr int kStripElements = kGpuGemmStripRows * gpu_gemm_strip_stride(kTile.wave_n);
   float* strip = reinterpret_cast<float*>(shared_memory()) + wave_index() * kStripElements;
-  gemm_store_sums<kTile.wave_m, kTile.wave_n>(problem, tile, tile.m * kTile.m + wave_m, tile.n * kTile.n + wave_n, sums,
-                                              strip);
+  gemm_store_sums<kTile.wave_m, kTile.wave_n>(problem, tile, m_first + wave_m, n_first + wave_n, m_end, sums, strip);
+}
+
+// One block: a tile of C, or of one split's sums.
+template <GemmProblem Problem>
+CAUSEWAY_INLINE void gemm_run(const Problem& problem, int task) {
+  using Operand = typename Problem::Operand;
+  constexpr GpuGemmTile kTile = Problem::kTile;
+  const int m = static_cast<int>(problem.m), n = static_cast<int>(problem.n), k = static_cast<int>(problem.k);
+  const GemmPosition tile(task, (m + kTile.m - 1) / kTile.m, (n + kTile.n - 1) / kTile.n, Problem::kSplits,
+                          static_cast<int>(problem.batch));
+  const int split_k = static_cast<int>(gpu_gemm_split_k(k, Problem::kSplits, kTile.k));
+  const int k_begin = Problem::kSplits == 1 ? 0 : tile.split * split_k;
+  const int k_end = Problem::kSplits == 1 || k_begin + split_k > k ? k : k_begin + split_k;
+  const int slices = k_end > k_begin ? (k_end - k_begin + kTile.k - 1) / kTile.k : 0;
+  typename GemmStages<Problem>::A a(problem.a, tile.batch, tile.m * kTile.m, m);
+  typename GemmStages<Problem>::B b(problem.b, tile.batch, tile.n * kTile.n, n);
+  gemm_run_slices(problem, tile, tile.m * kTile.m, tile.n * kTile.n, m, slices, a, b,
+                  [&](int slice, Operand* a_slice, Operand* b_slice) {
+                    a.fetch(a_slice, k_begin + slice * kTile.k, k_end);
+                    b.fetch(b_slice, k_begin + slice * kTile.k, k_end);
+                  });
 }
 
 // The second launch of a GEMM whose k was split: adds the splits' sums in order. Each thread has kStoreLanes

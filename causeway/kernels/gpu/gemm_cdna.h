@@ -134,6 +134,6 @@ CAUSEWAY_INLINE void cdna_gemm_run(const Problem& problem, int task) {
   if (row == 0) turn_barrier();
 
   constexpr int kStripElements = kGpuGemmStripRows * gpu_gemm_strip_stride(kTile.wave_n);
-  gemm_store_sums<kTile.wave_m, kTile.wave_n>(problem, tile, tile.m * kTile.m + a_line, tile.n * kTile.n + b_line, sums,
-                                              reinterpret_cast<float*>(shared_memory()) + wave * kStripElements);
+  gemm_store_sums<kTile.wave_m, kTile.wave_n>(problem, tile, tile.m * kTile.m + a_line, tile.n * kTile.n + b_line, m,
+                                              sums, reinterpret_cast<float*>(shared_memory()) + wave * kStripElements);
 }
