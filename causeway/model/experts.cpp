@@ -181,8 +181,8 @@ Tensor mix_experts(const Tensor& x, const ExpertWeights& weights, const ExpertSh
   const ExpertRows rows = rows_by_expert(choice.experts, shape.experts);
   if (statistics != nullptr) add_statistics(*statistics, logits, choice, rows, shape, slabs.all_tokens());
   const Tensor given = permute_rows(tokens, rows);
-  const Tensor wide = gated(grouped_matmul(given, weights.gate, rows.offsets),
-                            grouped_matmul(given, weights.up, rows.offsets));
+  const Tensor wide =
+      gated(grouped_matmul(given, weights.gate, rows.offsets), grouped_matmul(given, weights.up, rows.offsets));
   const Tensor y = grouped_matmul(wide, weights.down, rows.offsets);
   return slabs.join(combine_rows(y, choice.weights, rows));
 }

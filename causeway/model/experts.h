@@ -68,12 +68,12 @@ struct ExpertWeights {
 
 // What routers did to the tokens of one forward pass, added up over the layers that have one.
 struct RouterStatistics {
-  Tensor counts;           // f32 [E]: choices of each expert
-  Tensor probabilities;    // f32 [E]: sum of each expert's
-  Tensor squares;          // f32 []: sum of the squares of log(sum(exp(logits)))
-  Tensor largest_load;     // f32 []: sum over layers of the most choices that one expert has, over the mean
-  Tensor entropy;          // f32 []: sum of the entropies of the probabilities
-  double tokens = 0;       // over which all sums but that of loads go: each layer's
+  Tensor counts;         // f32 [E]: choices of each expert
+  Tensor probabilities;  // f32 [E]: sum of each expert's
+  Tensor squares;        // f32 []: sum of the squares of log(sum(exp(logits)))
+  Tensor largest_load;   // f32 []: sum over layers of the most choices that one expert has, over the mean
+  Tensor entropy;        // f32 []: sum of the entropies of the probabilities
+  double tokens = 0;     // over which all sums but that of loads go: each layer's
   int64_t layers = 0;
 
   // Switch's loss of all layers' tokens together, as transformers has it (balance_loss()).

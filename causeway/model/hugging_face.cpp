@@ -127,8 +127,8 @@ ExpertLayouts layouts_in(const SafetensorsModel& weights, const ModelFamily& fam
   const size_t part = parameter.rfind(kExpertsPart) + kExpertsPart.size();
   const std::string own = parameter.substr(part);
   for (int64_t expert = 0; expert < experts && layouts.of_expert.empty(); ++expert)
-    for (const char* one : {own.c_str(), "gate_proj.weight", "up_proj.weight", "down_proj.weight", "w1.weight",
-                            "w2.weight", "w3.weight"})
+    for (const char* one :
+         {own.c_str(), "gate_proj.weight", "up_proj.weight", "down_proj.weight", "w1.weight", "w2.weight", "w3.weight"})
       if (layouts.of_expert.empty())
         layouts.of_expert = found_name(weights, family, name_of_expert(parameter.substr(0, part) + one, expert));
   return layouts;
@@ -178,13 +178,14 @@ StoredWeight find_experts(const ModelConfig& config, const Parameter& parameter,
       found.stored_type = type;
       found.dtype = weights.entry(stored).dtype.value_or(DType::kF32);
     } else if (type != found.stored_type) {
-      throw Error(ErrorKind::kUnsupported, fmt::format("is {}, and {} is {}", type, found.stored_name, found.stored_type),
-                  stored, "Save the experts of a layer in one type.");
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("is {}, and {} is {}", type, found.stored_name, found.stored_type), stored,
+                  "Save the experts of a layer in one type.");
     }
     uint64_t first = 0;
     if (is_fused)
-      first = static_cast<uint64_t>(expert * rows * shape[2]) +
-              (parameter.of_experts == ExpertMatrix::kUp ? of_expert : 0);
+      first =
+          static_cast<uint64_t>(expert * rows * shape[2]) + (parameter.of_experts == ExpertMatrix::kUp ? of_expert : 0);
     found.blocks.push_back({stored, first, of_expert});
   }
   return found;
@@ -204,7 +205,9 @@ std::vector<WrittenTensor> written_tensors(const Parameter& parameter) {
   if (parameter.of_experts == ExpertMatrix::kNone) return {{parameter.name, parameter.name, shape}};
   std::vector<WrittenTensor> tensors;
   for (int64_t expert = 0; expert < shape[0]; ++expert)
-    tensors.push_back({parameter.name, name_of_expert(parameter.name, expert), {shape[1], shape[2]},
+    tensors.push_back({parameter.name,
+                       name_of_expert(parameter.name, expert),
+                       {shape[1], shape[2]},
                        static_cast<uint64_t>(expert * shape[1] * shape[2])});
   return tensors;
 }
@@ -283,8 +286,9 @@ StoredWeight find_weight(const ModelConfig& config, const Parameter& parameter, 
   check_shape(weights, stored, sizes_of(parameter));
   const std::string type = weight_type(weights, stored);
   const std::vector<int64_t> shape = sizes_of(parameter);
-  return {parameter.name, stored, type, weights.entry(stored).dtype.value_or(DType::kF32), shape,
-          {{stored, 0, checked_volume(shape).value()}}};
+  return {parameter.name, stored,
+          type,           weights.entry(stored).dtype.value_or(DType::kF32),
+          shape,          {{stored, 0, checked_volume(shape).value()}}};
 }
 
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights,
@@ -430,8 +434,7 @@ void save_hugging_face_model(const LanguageModel& model, const std::filesystem::
   const auto source = [&](const std::string& name, const Box& box, std::span<float> values) {
     const WrittenTensor& written = by_name.at(name);
     const uint64_t first = written.first + contiguous_position(whole_box(written.shape), box).value();
-    model.parameter(written.parameter)
-        .tensor.read_bytes_from(first * sizeof(float), std::as_writable_bytes(values));
+    model.parameter(written.parameter).tensor.read_bytes_from(first * sizeof(float), std::as_writable_bytes(values));
   };
   write_weights(directory, tensors, source, max_file_bytes);
   write_file_atomically(directory / "config.json", to_hugging_face(model.config()).dump(2) + "\n");

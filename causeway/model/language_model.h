@@ -95,9 +95,9 @@ struct ForwardInputs {
   Tensor cached_positions = {};
   // The same of layers of which the cache keeps the last positions alone: i32 [R], 0 to R - 1, the slots of its ring.
   Tensor ring_slots = {};
-  bool without_adapters = false;  // as if the model had none
+  bool without_adapters = false;        // as if the model had none
   RouterStatistics* routing = nullptr;  // what routers did is added to it
-  int64_t layer = 0;              // that is run; set by run_piece()
+  int64_t layer = 0;                    // that is run; set by run_piece()
 };
 
 // What a family's attention is beside causal.

@@ -10,9 +10,9 @@ namespace causeway::model {
 namespace {
 
 void list_mixtral_entries(HuggingFaceConfig& file, ModelConfig& c) {
-  list_llama_entries(file, c,
-                     {.ffn_width = 14336, .kv_heads = 8, .max_sequence_length = 131072, .norm_epsilon = 1e-5,
-                      .rope_theta = 1e6});
+  list_llama_entries(
+      file, c,
+      {.ffn_width = 14336, .kv_heads = 8, .max_sequence_length = 131072, .norm_epsilon = 1e-5, .rope_theta = 1e6});
   list_experts(file, c, {.writes_local = true});
   int64_t window = c.own_integer(kSlidingWindow);
   file.optional_or_null(kSlidingWindow, window, 0);

@@ -11,9 +11,9 @@ namespace {
 
 void list_qwen2_moe_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.fixed("qkv_bias", true);
-  list_llama_entries(file, c,
-                     {.width = 2048, .ffn_width = 5632, .layers = 24, .heads = 16, .kv_heads = 16,
-                      .max_sequence_length = 32768});
+  list_llama_entries(
+      file, c,
+      {.width = 2048, .ffn_width = 5632, .layers = 24, .heads = 16, .kv_heads = 16, .max_sequence_length = 32768});
   list_qwen_experts(file, c, {.experts = 60, .per_token = 4}, 1408);
   int64_t shared = c.own_integer(kSharedExpertWidth);
   file.optional("shared_expert_intermediate_size", shared, 5632);

@@ -10,9 +10,9 @@ namespace {
 
 void list_qwen3_moe_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.fixed("attention_bias", false);
-  list_llama_entries(file, c,
-                     {.width = 2048, .ffn_width = 6144, .layers = 24, .heads = 32, .kv_heads = 4,
-                      .max_sequence_length = 32768});
+  list_llama_entries(
+      file, c,
+      {.width = 2048, .ffn_width = 6144, .layers = 24, .heads = 32, .kv_heads = 4, .max_sequence_length = 32768});
   list_qwen_experts(file, c, {.experts = 128, .per_token = 8}, 768);
 }
 

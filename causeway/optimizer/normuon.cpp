@@ -10,9 +10,7 @@ namespace {
 constexpr double kAboveZero = 1e-10;
 
 // The dimension of a row, along which an output's elements lie.
-int64_t along_row(const Parameter& parameter) {
-  return parameter.tensor.rank() - (parameter.input_first ? 2 : 1);
-}
+int64_t along_row(const Parameter& parameter) { return parameter.tensor.rank() - (parameter.input_first ? 2 : 1); }
 
 // Of a matrix, and of each expert's.
 Tensor norm_of(const Tensor& x) { return x.rank() == 2 ? sqrt(sum(x * x)) : sqrt(sum(x * x, {-2, -1}, true)); }

@@ -127,11 +127,10 @@ void update_matrices(const std::vector<ParameterUpdate>& parameters, const Optim
     if (ranks == 1)
       directions = {orthogonalized(directions.front(), iterations)};
     else if (first.tensor.rank() == 3)
-      directions = {orthogonalized_experts(directions.front(), first.tensor.sharding(), axes_of(first), ranks,
-                                           iterations)};
+      directions = {
+          orthogonalized_experts(directions.front(), first.tensor.sharding(), axes_of(first), ranks, iterations)};
     else
-      directions =
-          orthogonalized_by_owners(directions, first.tensor.sharding(), axes_of(first), ranks, iterations);
+      directions = orthogonalized_by_owners(directions, first.tensor.sharding(), axes_of(first), ranks, iterations);
     for (size_t k = 0; k < exchange.size(); ++k)
       take(exchange[k], update_matrix(parameters[exchange[k]], momenta[k], directions[k], config, update));
   }

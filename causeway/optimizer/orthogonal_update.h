@@ -12,8 +12,8 @@
 
 namespace causeway::optimizer {
 
-// A matrix within a layer, or those of its experts [experts, out, in], each of which is one. It is one as the checkpoint
-// has it: queries, keys and values that are fused there are orthogonalised together.
+// A matrix within a layer, or those of its experts [experts, out, in], each of which is one. It is one as the
+// checkpoint has it: queries, keys and values that are fused there are orthogonalised together.
 bool is_hidden_matrix(const Parameter& parameter);
 
 // Of each matrix of m [..., m, n], which is U S V^T, nearly U V^T: singular values come to lie between 0.68 and 1.13 in

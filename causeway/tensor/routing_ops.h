@@ -30,8 +30,8 @@ ExpertRows rows_by_expert(const Tensor& experts, int64_t count);
 // Of each row its token's values: x [P, T, d] to [P, T k, d]. The gradient of a token is the sum of its k rows', in
 // the order of its choices.
 Tensor permute_rows(const Tensor& x, const ExpertRows& rows);
-// Of each token the sum of its k rows' values times its weights [P, T, k], in the order of its choices: y [P, T k, d] to
-// [P, T, d].
+// Of each token the sum of its k rows' values times its weights [P, T, k], in the order of its choices: y [P, T k, d]
+// to [P, T, d].
 Tensor combine_rows(const Tensor& y, const Tensor& weights, const ExpertRows& rows);
 
 // Switch's load-balancing loss over some number of layers and tokens, f32 []: E times the sum over experts of their

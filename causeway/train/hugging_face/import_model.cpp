@@ -54,8 +54,7 @@ void require_same(const ModelConfig& config, const LanguageModel& model, const S
   const std::vector<StoredWeight> again = find_weights(model, copy);
   bool same = to_hugging_face(read_hugging_face_config(written)) == to_hugging_face(config);
   for (size_t i = 0; i < found.size(); ++i)
-    same = same &&
-           (found[i].stored_type != again[i].stored_type || same_values(source, found[i], copy, again[i]));
+    same = same && (found[i].stored_type != again[i].stored_type || same_values(source, found[i], copy, again[i]));
   if (!same)
     throw Error(ErrorKind::kCorrupt, "what was written reads back otherwise: nothing was imported", written.string(),
                 "Look after the disk and the machine's memory, and try again; report it if it comes again.");
