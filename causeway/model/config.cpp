@@ -19,7 +19,7 @@ void require(bool condition, const std::string& key, const std::string& what, co
 
 struct SizeBound {
   const char* key;
-  int64_t ModelConfig::*size;
+  int64_t ModelConfig::* size;
   int64_t least;
   int64_t most;
 };
