@@ -25,7 +25,7 @@ void list_qwen2_moe_entries(HuggingFaceConfig& file, ModelConfig& c) {
 ModelFamily qwen2_moe_family() {
   ModelFamily family = llama_family_with_experts();
   family.name = "qwen2_moe";
-  family.other_names = {"qwen1.5_moe", "qwen_moe"};
+  family.other_names = {"qwen1.5_moe"};
   for (ModelKey& key : std::vector{expert_width_key(), shared_expert_width_key(), normalized_weights_key(),
                                    sparse_step_key(), first_dense_layers_key()})
     family.keys.push_back(std::move(key));

@@ -21,7 +21,6 @@ void list_qwen3_moe_entries(HuggingFaceConfig& file, ModelConfig& c) {
 ModelFamily qwen3_moe_family() {
   ModelFamily family = llama_family_with_experts();
   family.name = "qwen3_moe";
-  family.other_names = {"qwen_moe"};
   for (ModelKey& key :
        std::vector{expert_width_key(), normalized_weights_key(), sparse_step_key(), first_dense_layers_key()})
     family.keys.push_back(std::move(key));
