@@ -169,7 +169,6 @@ Value LocalEmitter::build_gather(const LocalNode& local) {
   const Value last = build_.constant_like(indices, static_cast<double>(size.constant() - 1));
   indices = target_.add(Op::kMax, {target_.add(Op::kMin, {indices, last}), build_.zeros_like(indices)});
   indices = build_.sub(indices, filled(start(local.input_shapes[0], local.input_layouts[0], dim), indices));
-  if (local.node.attributes.permutes && cuts(local.input_layouts[1], 0)) return build_.gather(x, indices, dim);
   const Dim& part = target_.shape(x)[static_cast<size_t>(dim)];
   const Value here = target_.add(
       Op::kAnd, {build_.less_equal(build_.zeros_like(indices), indices),
