@@ -85,7 +85,9 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
         c.family = "gpt2";
         c.own["rope_theta"] = 5e5;
       },
-      "model.rope_theta", "has no effect on gpt2: it belongs to gemma2, llama, mistral, mixtral, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and qwen3_moe",
+      "model.rope_theta",
+      "has no effect on gpt2: it belongs to gemma2, llama, mistral, mixtral, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and "
+      "qwen3_moe",
       delete_it);
   expect([](ModelConfig& c) { c.own["rope_theta"] = 0.0; }, "model.rope_theta", "must be above 0");
   expect([](ModelConfig& c) { c.own["rope_theta"] = int64_t{1}; }, "model.rope_theta", "has another kind of value");
@@ -98,7 +100,8 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
         c.family = "mpt";
         c.kv_heads = 2;
       },
-      "model.kv_heads", "GQA belongs to gemma2, llama, mistral, mixtral, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and qwen3_moe");
+      "model.kv_heads",
+      "GQA belongs to gemma2, llama, mistral, mixtral, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and qwen3_moe");
   expect([](ModelConfig& c) { c.own["rope_factor"] = 0.5; }, "model.rope_factor", "must be at least 1");
   expect([](ModelConfig& c) { c.own["rope_original_length"] = int64_t{0}; }, "model.rope_original_length",
          "must be at least 1");

@@ -97,9 +97,8 @@ TEST_P(Parity, EveryTensorOfTheCheckpointIsAParameter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Parity,
-                         testing::Values("gemma2", "gpt2", "llama", "llama3", "llama_tied", "mistral",
-                                         "mixtral", "mpt", "mpt_heads6", "olmo2", "olmoe", "qwen2", "qwen2_moe",
-                                         "qwen3", "qwen3_moe"),
+                         testing::Values("gemma2", "gpt2", "llama", "llama3", "llama_tied", "mistral", "mixtral", "mpt",
+                                         "mpt_heads6", "olmo2", "olmoe", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
                          [](const auto& info) { return std::string(info.param); });
 
 class ParityOfRouters : public Parity {

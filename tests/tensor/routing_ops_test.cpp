@@ -109,13 +109,12 @@ TEST(RoutingOps, RowsGoThereAndBackAndSoDoGradients) {
 // Neither direction adds up at computed positions: that would be slower, and take another order on other devices.
 TEST(RoutingOps, GradientsOfRowsAreGathers) {
   TracedOp traced;
-  trace_op(
-      traced,
-      [](In in) {
-        const ExpertRows rows = rows_by_expert(in[1], 4);
-        return sum(combine_rows(permute_rows(in[0], rows), ones({1, 6, 2}), rows));
-      },
-      {random_host({1, 6, 3}, 1), drawn_experts({1, 6, 2}, 4, 2)});
+  trace_op(traced,
+           [](In in) {
+             const ExpertRows rows = rows_by_expert(in[1], 4);
+             return sum(combine_rows(permute_rows(in[0], rows), ones({1, 6, 2}), rows));
+           },
+           {random_host({1, 6, 3}, 1), drawn_experts({1, 6, 2}, 4, 2)});
   Graph& graph = traced.trace.graph;
   passes::add_gradients(graph, graph.outputs[0], std::vector{traced.arguments[0]});
   for (const Node& node : graph.nodes())

@@ -80,10 +80,11 @@ TEST_F(ExpertsTraining, AreTheSameOverEveryMesh) {
   const std::vector<std::string> terms = {"moe.balance_loss=0.1", "moe.router_z_loss=0.01",
                                           "optimizer.gradient_clip=0.5"};
   const Columns expected = run("one", terms);
-  for (const auto& [name, mesh] : std::map<std::string, std::vector<std::string>>{{"fsdp", {"mesh.fsdp=2"}},
-                                                                                  {"tp", {"mesh.tp=2"}},
-                                                                                  {"cp", {"mesh.cp=2"}},
-                                                                                  {"both", {"mesh.dp=2", "mesh.tp=2"}}}) {
+  for (const auto& [name, mesh] :
+       std::map<std::string, std::vector<std::string>>{{"fsdp", {"mesh.fsdp=2"}},
+                                                       {"tp", {"mesh.tp=2"}},
+                                                       {"cp", {"mesh.cp=2"}},
+                                                       {"both", {"mesh.dp=2", "mesh.tp=2"}}}) {
     std::vector<std::string> all = terms;
     all.insert(all.end(), mesh.begin(), mesh.end());
     const Columns over = run(name, all);

@@ -104,7 +104,9 @@ TEST(RegisteredFamily, IsKnownToRecipesWhileItIsRegistered) {
     EXPECT_EQ(keys().size(), before.size() + 2);
     for (const RecipeKey& key : recipe_keys()) {
       if (key.key == "model.family") {
-        EXPECT_EQ(key.meaning, "gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3, qwen3_moe or pointwise");
+        EXPECT_EQ(key.meaning,
+                  "gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3, qwen3_moe or "
+                  "pointwise");
         EXPECT_EQ(key.choices.back(), "pointwise");
       }
       if (key.key == "model.residual_scale") {
@@ -150,7 +152,9 @@ TEST(RegisteredFamily, SurvivesHuggingFacesFormat) {
     from_hugging_face({{"model_type", "falcon"}, {"vocab_size", 5}});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.hint(), "Implemented are gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3, qwen3_moe and pointwise_lm.");
+    EXPECT_EQ(error.hint(),
+              "Implemented are gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3, "
+              "qwen3_moe and pointwise_lm.");
   }
 }
 
