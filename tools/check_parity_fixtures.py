@@ -117,6 +117,46 @@ def rotate(x, c):
     return np.concatenate([a * np.cos(angles) - b * np.sin(angles), b * np.cos(angles) + a * np.sin(angles)], -1)
 
 
+def by_expert(parameters):
+    """With a tensor for each expert where all are in one."""
+    split = {}
+    for name, value in parameters.items():
+        if name.endswith("experts.gate_up_proj"):
+            parts = {"gate_proj": value[:, : value.shape[1] // 2], "up_proj": value[:, value.shape[1] // 2 :]}
+        elif name.endswith("experts.down_proj"):
+            parts = {"down_proj": value}
+        else:
+            split[name] = value
+            continue
+        for part, of_experts in parts.items():
+            for n, weight in enumerate(of_experts):
+                split[f"{name.rpartition('.')[0]}.{n}.{part}.weight"] = weight
+    return split
+
+
+def swiglu(p, h, gate, up, down):
+    g = h @ p[gate].T
+    return (g / (1 + np.exp(-g)) * (h @ p[up].T)) @ p[down].T
+
+
+def experts(c, p, h, block):
+    """A token at a time through its experts."""
+    names = ("w1", "w3", "w2") if "block_sparse_moe" in block else ("gate_proj", "up_proj", "down_proj")
+    probabilities = softmax(h @ p[f"{block}.gate.weight"].T)
+    out = np.zeros_like(h)
+    for at in np.ndindex(h.shape[:-1]):
+        chosen = np.argsort(-probabilities[at], kind="stable")[: c["num_experts_per_tok"]]
+        weights = probabilities[at][chosen]
+        if c.get("norm_topk_prob", c["model_type"] == "mixtral"):
+            weights = weights / weights.sum()
+        for n, weight in zip(chosen, weights):
+            out[at] += weight * swiglu(p, h[at], *(f"{block}.experts.{n}.{name}.weight" for name in names))
+    if f"{block}.shared_expert_gate.weight" in p:
+        shared = swiglu(p, h, *(f"{block}.shared_expert.{name}.weight" for name in names))
+        out += shared / (1 + np.exp(-h @ p[f"{block}.shared_expert_gate.weight"].T))
+    return out
+
+
 def llama(c, p, ids):
     heads, kv_heads, eps = c["num_attention_heads"], c["num_key_value_heads"], c["rms_norm_eps"]
     x = p["model.embed_tokens.weight"][ids]
@@ -130,12 +170,21 @@ def llama(c, p, ids):
             return h if weight is None else rms_norm(h, weight, eps)
 
         h = rms_norm(x, p[f"model.layers.{n}.input_layernorm.weight"], eps)
-        q = rotate(head_norm(split_heads(linear(h, "self_attn.q_proj"), heads), "self_attn.q_norm"), c)
-        k = rotate(head_norm(split_heads(linear(h, "self_attn.k_proj"), kv_heads), "self_attn.k_norm"), c)
+        def normed_heads(name, count):
+            projected = linear(h, f"self_attn.{name}_proj")
+            if c["model_type"] == "olmoe":  # all heads together
+                return split_heads(head_norm(projected, f"self_attn.{name}_norm"), count)
+            return head_norm(split_heads(projected, count), f"self_attn.{name}_norm")
+
+        q, k = rotate(normed_heads("q", heads), c), rotate(normed_heads("k", kv_heads), c)
         v = split_heads(linear(h, "self_attn.v_proj"), kv_heads)
         k, v = (np.repeat(t, heads // kv_heads, axis=1) for t in (k, v))
-        x = x + linear(attention(q, k, v, window=c.get("sliding_window")), "self_attn.o_proj")
+        x = x + linear(attention(q, k, v, window=c.get("sliding_window") or None), "self_attn.o_proj")
         h = rms_norm(x, p[f"model.layers.{n}.post_attention_layernorm.weight"], eps)
+        block = next((b for b in ("mlp", "block_sparse_moe") if f"model.layers.{n}.{b}.gate.weight" in p), None)
+        if block is not None:
+            x = x + experts(c, p, h, f"model.layers.{n}.{block}")
+            continue
         gate = linear(h, "mlp.gate_proj")
         x = x + linear(gate / (1 + np.exp(-gate)) * linear(h, "mlp.up_proj"), "mlp.down_proj")
     x = rms_norm(x, p["model.norm.weight"], eps)
@@ -219,10 +268,14 @@ FORWARD = {
     "gpt2": gpt2,
     "llama": llama,
     "mistral": llama,
+    "mixtral": llama,
     "mpt": mpt,
     "olmo2": olmo2,
+    "olmoe": llama,
     "qwen2": llama,
+    "qwen2_moe": llama,
     "qwen3": llama,
+    "qwen3_moe": llama,
 }
 
 
@@ -257,6 +310,7 @@ def check_first_update(parameters, expected, loss_at):
 def check(directory):
     config = json.loads((directory / "config.json").read_text())
     parameters = {k: v.astype(np.float64) for k, v in read_safetensors(directory / "model.safetensors").items()}
+    parameters = by_expert(parameters)
     expected = read_safetensors(directory / "expected.safetensors")
     ids, labels = expected["input_ids"], expected["labels"]
     forward = FORWARD[config["model_type"]]

@@ -28,14 +28,22 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     MptConfig,
     MptForCausalLM,
     Olmo2Config,
     Olmo2ForCausalLM,
+    OlmoeConfig,
+    OlmoeForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen2MoeConfig,
+    Qwen2MoeForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 BATCH = 2
@@ -55,6 +63,10 @@ LLAMA = dict(
 )
 
 SMALL = LLAMA | dict(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1)
+
+EXPERTS = SMALL | dict(intermediate_size=24, num_experts_per_tok=2, experts_implementation="eager")
+# Whose experts are saved as transformers 5 holds them, all in one tensor.
+FUSED = {"olmoe", "qwen3_moe"}
 
 # name -> (model class, configuration, whether a short training run is recorded too)
 FIXTURES = {
@@ -124,6 +136,29 @@ FIXTURES = {
         ),
         False,
     ),
+    "mixtral": (MixtralForCausalLM, MixtralConfig(vocab_size=64, num_local_experts=4, **EXPERTS), False),
+    # Probabilities as they are, and norms of all queries and all keys.
+    "olmoe": (OlmoeForCausalLM, OlmoeConfig(vocab_size=64, num_experts=5, pad_token_id=None, **EXPERTS), False),
+    # The first layer is dense; the second one has a shared expert, and weights that do not add up to 1.
+    "qwen2_moe": (
+        Qwen2MoeForCausalLM,
+        Qwen2MoeConfig(
+            vocab_size=64,
+            num_experts=5,
+            moe_intermediate_size=20,
+            shared_expert_intermediate_size=28,
+            decoder_sparse_step=2,
+            **EXPERTS,
+        ),
+        False,
+    ),
+    "qwen3_moe": (
+        Qwen3MoeForCausalLM,
+        Qwen3MoeConfig(
+            vocab_size=64, num_experts=8, moe_intermediate_size=12, head_dim=24, norm_topk_prob=True, **EXPERTS
+        ),
+        False,
+    ),
     "mpt_heads6": (
         MptForCausalLM,
         MptConfig(vocab_size=97, d_model=48, n_heads=6, n_layers=2, max_seq_len=32, attn_implementation="eager"),
@@ -179,6 +214,30 @@ def train(model, input_ids, labels):
     return recorded
 
 
+def as_saved(model, values):
+    """Values of the parameters by the names of files: of experts a tensor each."""
+    model = copy.deepcopy(model)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(values[name])
+    with tempfile.TemporaryDirectory() as saved:
+        model.save_pretrained(saved)
+        return load_file(Path(saved) / "model.safetensors")
+
+
+def balance(model, input_ids):
+    """The load-balancing loss of the routers, and its gradient for their weights."""
+    model = copy.deepcopy(model)
+    model.zero_grad()
+    loss = model(input_ids=input_ids, use_cache=False, output_router_logits=True).aux_loss
+    loss.backward()
+    recorded = {"balance.loss": loss.detach()}
+    for name, parameter in model.named_parameters():
+        if name.endswith("mlp.gate.weight"):
+            recorded[f"balance.grad.{name}"] = parameter.grad
+    return recorded
+
+
 def make(name, output):
     model_class, config, with_training = FIXTURES[name]
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
@@ -192,7 +251,7 @@ def make(name, output):
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as saved:
-        model.save_pretrained(saved)
+        model.save_pretrained(saved, **({"save_original_format": False} if name in FUSED else {}))
         for file in ("config.json", "model.safetensors"):
             shutil.copyfile(Path(saved) / file, directory / file)
 
@@ -205,8 +264,13 @@ def make(name, output):
     logits, loss = mean_loss(model, input_ids, labels)
     loss.backward()
     expected = {"input_ids": input_ids, "labels": labels, "logits": logits.detach(), "loss": loss.detach()}
-    for parameter_name, parameter in model.named_parameters():
-        expected[f"grad.{parameter_name}"] = parameter.grad.clone()
+    gradients = {parameter_name: parameter.grad for parameter_name, parameter in model.named_parameters()}
+    has_experts = hasattr(config, "num_experts_per_tok")
+    if has_experts:
+        gradients = as_saved(model, gradients)
+        expected |= balance(model, input_ids)
+    for parameter_name, gradient in gradients.items():
+        expected[f"grad.{parameter_name}"] = gradient.clone()
     if with_training:
         expected |= train(model, input_ids, labels)
     expected = {key: value.contiguous() for key, value in expected.items()}

@@ -61,6 +61,22 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kRecipeKey, "z_loss z_loss_coefficient z_loss_weight z_loss_coeff zloss auxiliary_loss_multiplier",
      "train.z_loss", ""},
     {NameOf::kRecipeKey,
+     "router_aux_loss_coef moe_aux_loss_coeff aux_loss_coef aux_loss_alpha load_balancing_loss load_balance_coeff "
+     "moe_loss_weight load_balance_loss_weight",
+     "moe.balance_loss", ""},
+    {NameOf::kRecipeKey, "moe_z_loss_coeff router_z_loss_coef moe_zloss_weight router_z_loss_coeff",
+     "moe.router_z_loss", ""},
+    {NameOf::kRecipeKey, "num_experts num_local_experts n_routed_experts num_moe_experts moe_num_experts",
+     "model.experts", ""},
+    {NameOf::kRecipeKey, "num_experts_per_tok moe_router_topk moe_top_k experts_top_k", "model.experts_per_token", ""},
+    {NameOf::kRecipeKey, "moe_intermediate_size moe_ffn_hidden_size", "model.expert_ffn_width",
+     "mixtral and olmoe have no other than model.ffn_width."},
+    {NameOf::kRecipeKey, "shared_expert_intermediate_size moe_shared_expert_intermediate_size",
+     "model.shared_expert_ffn_width", ""},
+    {NameOf::kRecipeKey, "norm_topk_prob", "model.normalized_expert_weights", ""},
+    {NameOf::kRecipeKey, "decoder_sparse_step moe_layer_freq", "model.sparse_step", ""},
+    {NameOf::kRecipeKey, "first_k_dense_replace mlp_only_layers", "model.first_dense_layers", ""},
+    {NameOf::kRecipeKey,
      "stochastic_rounding use_stochastic_rounding bf16_stochastic_round bf16_stochastic_rounding kahan kahan_sum "
      "kahan_summation use_kahan_summation optimi_kahan_sum master_weights main_params_dtype master_dtype",
      "optimizer.weights", "It is what trained matrices lie in: f32, bf16_stochastic or bf16_kahan."},
@@ -150,9 +166,9 @@ constexpr auto kWords = std::to_array<FieldWord>({
      "Of training by preferences there are DPO, IPO, SimPO and ORPO (preference.loss), and of reinforcement learning "
      "GRPO (grpo.reward)."},
     {NameOf::kRecipeKey,
-     "moe num_experts n_experts num_local_experts experts_per_token num_experts_per_tok router_aux_loss_coef "
-     "expert_parallel expert_parallel_size expert_model_parallel_size ep ep_size moe_top_k",
-     "", "There are no experts: the families are dense."},
+     "expert_parallel expert_parallel_size expert_model_parallel_size ep ep_size expert_parallel_degree", "",
+     "Experts are not yet cut over ranks of their own: mesh.fsdp shares their weights, mesh.tp cuts each of them."},
+    {NameOf::kRecipeKey, "moe n_experts", "model.experts model.experts_per_token", ""},
     {NameOf::kRecipeKey, "early_stopping early_stopping_patience patience load_best_model_at_end metric_for_best_model",
      "", "A run ends after train.steps; checkpoint.keep and evaluation.interval leave a choice."},
     // --- The mesh
@@ -316,9 +332,8 @@ constexpr auto kWords = std::to_array<FieldWord>({
 
     // --- Families that are not here; other names of those that are: ModelFamily::other_names
     {NameOf::kModelFamily,
-     "mixtral dbrx jamba olmoe deepseek deepseek_v2 deepseek_v3 qwen2_moe qwen3_moe gpt_oss "
-     "phimoe granitemoe llama4 grok arctic minimax kimi glm4_moe",
-     "", "It is not here: its layers have experts, and the families here are dense."},
+     "dbrx jamba deepseek deepseek_v2 deepseek_v3 gpt_oss phimoe granitemoe llama4 grok arctic minimax kimi glm4_moe",
+     "", "It is not here: of those whose layers have experts there are mixtral, olmoe, qwen2_moe and qwen3_moe."},
     {NameOf::kModelFamily,
      "mistral3 mistral4 ministral ministral3 pixtral gemma gemma3 gemma3n gemma4 olmo olmo3 "
      "llama_guard qwen3_5 qwen3_next qwen2_vl qwen3_vl mllama llava",

@@ -19,6 +19,7 @@
 #include "causeway/device/open_device.h"
 #include "causeway/generate/cached_forward.h"
 #include "causeway/graph/printer.h"
+#include "causeway/model/experts.h"
 #include "causeway/passes/pipeline.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/tensor/cast_tensors.h"
@@ -151,6 +152,7 @@ nlohmann::ordered_json figures_of(const Recipe& recipe, const StepCost& cost, in
   size_t launches = 0;
   for (const KernelReport& report : program.kernel_reports()) launches += report.source ? 1 : 0;
   nlohmann::ordered_json json = {{"parameters", parameter_count(recipe.model)},
+                                 {"active_parameters", active_parameter_count(recipe.model)},
                                  {"parameter_bytes", cost.parameter_bytes},
                                  {"optimizer_bytes", cost.optimizer_bytes},
                                  {"arena_bytes", cost.arena_bytes},
@@ -285,6 +287,8 @@ void run_explain(const ExplainCommandOptions& options) {
   print_pipeline(recipe, options.stage);
   output("parameters: {} ({})\n", parameter_count(recipe.model),
          format_count(static_cast<double>(parameter_count(recipe.model))));
+  if (const int64_t active = active_parameter_count(recipe.model); active != parameter_count(recipe.model))
+    output("active parameters: {} ({}): those that a token meets\n", active, format_count(static_cast<double>(active)));
   if (const std::string adapters = describe_adapters(*model); !adapters.empty()) output("adapters: {}\n", adapters);
   output("recomputation: {}{}\n", recomputation_text(step.recomputation(), recipe),
          !recipe.train.recompute ? ", chosen by auto" : "");

@@ -27,6 +27,9 @@
 //                  each in [0, size) (an index outside reads element 0 of the axis or its last, whichever is nearer)
 //   scatter_add    base x plus updates added at indices along axes[0] (shapes as gather); repeated indices add up in
 //                  index order; an index outside is ignored. replaces: rows that updates go to begin at 0
+//                  permutes (both): along axis 0, and indices are [n, R] whose row p has each number from p R to
+//                  p R + R - 1 once, for x has n R rows. It is a promise: values do not depend on it, but ranks that
+//                  have whole rows of the indices need nothing of each other, and the gradient is a gather too
 //   topk           outputs: the `count` largest along the last axis in descending order, and their i32 indices
 //   dot            [batch..., m, k] x [batch..., k, n] -> [batch..., m, n] of `dtype`; transpose_a: x is [..., k, m];
 //                  transpose_b: second is [..., n, k]; accumulates in f32; tf32: where a device multiplies faster
@@ -189,6 +192,7 @@ struct Attributes {
   bool transpose_b = false;
   bool tf32 = false;      // dot, grouped_dot, attention, attention_gradient
   bool replaces = false;  // scatter_add
+  bool permutes = false;  // gather, scatter_add
   int64_t count = 0;      // topk; collectives, messages: ranks of the group
   int64_t stream = 0;     // random_bits, messages
   int64_t peer = 0;       // messages: a position in the group
@@ -212,6 +216,7 @@ struct Attributes {
                       ListedField{"transpose_b", &Attributes::transpose_b},
                       ListedField{"tf32", &Attributes::tf32},
                       ListedField{"replaces", &Attributes::replaces},
+                      ListedField{"permutes", &Attributes::permutes},
                       ListedField{"count", &Attributes::count},
                       ListedField{"stream", &Attributes::stream},
                       ListedField{"peer", &Attributes::peer},

@@ -107,6 +107,9 @@ std::vector<TensorType> indexing_types(const NodeTypes& given) {
   }
   const size_t along = given.axis();
   given.require(given.dtype(1) == DType::kI32 || given.dtype(1) == DType::kI64, "takes i32 or i64 indices");
+  if (given.attributes.permutes)
+    given.require(along == 0 && given.shape(1).size() == 2 && element_count(given.shape(1)) == given.shape(0)[0],
+                  "permutes along axis 0, by indices [n, R] for n R rows");
   Shape gathered(given.shape(0).begin(), given.shape(0).begin() + static_cast<ptrdiff_t>(along));
   gathered.insert(gathered.end(), given.shape(1).begin(), given.shape(1).end());
   gathered.insert(gathered.end(), given.shape(0).begin() + static_cast<ptrdiff_t>(along) + 1, given.shape(0).end());

@@ -108,6 +108,14 @@ void require_targets(const LanguageModel& model) {
     if (std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
   }
   for (const std::string& pattern : target_patterns(model.adapter().targets)) {
+    for (const Parameter& parameter : model.parameters()) {
+      const std::string name = parameter.name.substr(0, parameter.name.rfind('.'));
+      if (pattern != kAllLinear && parameter.of_experts != ExpertMatrix::kNone && matches_target(pattern, name))
+        throw Error(ErrorKind::kUnsupported,
+                    fmt::format("'{}' names {}, and weights of experts have no adapters yet", pattern, name),
+                    "lora.targets",
+                    "Name other matrices by more of their names, or say all-linear for all that have adapters.");
+    }
     if (std::ranges::any_of(names, [&](const std::string& name) { return matches_target(pattern, name); })) continue;
     const std::string nearest = nearest_name(pattern, ends);
     throw Error(ErrorKind::kInvalidArgument,

@@ -229,6 +229,7 @@ ModelConfig ModelConfig::resolved() const {
                       list_names(model_families_where([](const ModelFamily& f) { return f.grouped_queries; }))));
   if (c.ffn_width == 0) c.ffn_width = described.usual_ffn_width(c.width);
   if (described.always_tied) c.tie_embeddings = true;
+  if (described.settle) described.settle(c);
   if (described.check) described.check(c);
   check_other_entries(c);
   return c;

@@ -51,6 +51,8 @@ struct ModelFamily {
   bool always_tied = false;      // the output layer is the embedding, whatever tie_embeddings says
   // The feed-forward layer's inner size where a recipe gives none.
   std::function<int64_t(int64_t width)> usual_ffn_width;
+  // Fills in keys of its own that follow from others where they are 0. May be empty.
+  std::function<void(ModelConfig&)> settle;
   // What else cannot be, of a configuration that is otherwise resolved; throws Error as resolved() does. May be empty.
   std::function<void(const ModelConfig&)> check;
   // Of a resolved configuration; tied embeddings count once.
@@ -70,6 +72,8 @@ struct ModelFamily {
     std::string optional_prefix = {};
     // The embedding's name. Where the output layer is the embedding, files may have it as lm_head.weight.
     std::string embedding = {};
+    // What transformers 4 calls a layer's block that is "mlp" in transformers 5; files may have either.
+    std::string former_mlp = {};
     // Ends of the names of tensors that follow from the configuration (masks, tables): passed over when reading.
     std::vector<std::string> constants = {};
   } hugging_face;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -24,9 +25,13 @@ std::vector<int64_t> sizes_of(const Parameter& parameter) { return parameter.sto
 
 // The names under which files have a tensor: its own, and that of a base model saved by itself.
 std::vector<std::string> names_in_files(const ModelFamily& family, const std::string& name) {
-  const std::string& prefix = family.hugging_face.optional_prefix;
-  if (prefix.empty() || !name.starts_with(prefix)) return {name};
-  return {name, name.substr(prefix.size())};
+  const std::string &prefix = family.hugging_face.optional_prefix, &former = family.hugging_face.former_mlp;
+  std::vector<std::string> names = {name};
+  const size_t block = former.empty() ? std::string::npos : name.find("." + former + ".");
+  if (block != std::string::npos) names.push_back(std::string(name).replace(block + 1, former.size(), "mlp"));
+  if (prefix.empty() || !name.starts_with(prefix)) return names;
+  for (size_t i = 0, count = names.size(); i < count; ++i) names.push_back(names[i].substr(prefix.size()));
+  return names;
 }
 
 // The name under which the file has a parameter; empty when it has not. A tied embedding may be there as the output
@@ -89,6 +94,46 @@ void convert(const std::string& type_name, std::span<const std::byte> bytes, std
   }
 }
 
+constexpr std::string_view kExpertsPart = ".experts.";
+
+// "model.layers.0.mlp.experts.up_proj.weight" of one expert: "model.layers.0.mlp.experts.3.up_proj.weight".
+std::string name_of_expert(const std::string& parameter, int64_t expert) {
+  const size_t at = parameter.rfind(kExpertsPart) + kExpertsPart.size();
+  return fmt::format("{}{}.{}", parameter.substr(0, at), expert, parameter.substr(at));
+}
+
+// The same of all experts in one tensor, as transformers 5 keeps them: "model.layers.0.mlp.experts.gate_up_proj".
+std::string fused_name(const std::string& parameter, ExpertMatrix which) {
+  const std::string before = parameter.substr(0, parameter.rfind(kExpertsPart) + kExpertsPart.size());
+  return before + (which == ExpertMatrix::kDown ? "down_proj" : "gate_up_proj");
+}
+
+// The first of a tensor's names that the file has; empty where it has none.
+std::string found_name(const SafetensorsModel& weights, const ModelFamily& family, const std::string& name) {
+  for (const std::string& candidate : names_in_files(family, name))
+    if (weights.contains(candidate)) return candidate;
+  return {};
+}
+
+// Of the other matrices of the layer too: the first tensor of one expert, and the first fused one.
+struct ExpertLayouts {
+  std::string of_expert, fused;
+};
+ExpertLayouts layouts_in(const SafetensorsModel& weights, const ModelFamily& family, const std::string& parameter,
+                         int64_t experts) {
+  ExpertLayouts layouts;
+  for (const ExpertMatrix which : {ExpertMatrix::kUp, ExpertMatrix::kDown})
+    if (layouts.fused.empty()) layouts.fused = found_name(weights, family, fused_name(parameter, which));
+  const size_t part = parameter.rfind(kExpertsPart) + kExpertsPart.size();
+  const std::string own = parameter.substr(part);
+  for (int64_t expert = 0; expert < experts && layouts.of_expert.empty(); ++expert)
+    for (const char* one :
+         {own.c_str(), "gate_proj.weight", "up_proj.weight", "down_proj.weight", "w1.weight", "w2.weight", "w3.weight"})
+      if (layouts.of_expert.empty())
+        layouts.of_expert = found_name(weights, family, name_of_expert(parameter.substr(0, part) + one, expert));
+  return layouts;
+}
+
 size_t element_bytes(const SafetensorsEntry& entry) { return entry.dtype ? size_bytes(*entry.dtype) : sizeof(double); }
 
 std::vector<float> as_f32(const SafetensorsEntry& entry, std::span<const std::byte> bytes) {
@@ -103,7 +148,69 @@ bool equal_values(const SafetensorsModel& weights, const std::string& a, const s
   return as_f32(weights.entry(a), weights.data(a)) == as_f32(weights.entry(b), weights.data(b));
 }
 
+// Experts' matrices, from whichever layout the files have.
+StoredWeight find_experts(const ModelConfig& config, const Parameter& parameter, const SafetensorsModel& weights) {
+  const ModelFamily& family = model_family(config.family);
+  const std::vector<int64_t> shape = sizes_of(parameter);
+  const int64_t experts = shape[0];
+  const auto of_expert = static_cast<uint64_t>(shape[1] * shape[2]);
+  const ExpertLayouts layouts = layouts_in(weights, family, parameter.name, experts);
+  if (!layouts.fused.empty() && !layouts.of_expert.empty())
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("is there beside {}: the experts of a layer lie in two layouts", layouts.fused),
+                layouts.of_expert, "Save the model again: a tensor for each expert, or all experts in one.");
+  StoredWeight found{.name = parameter.name, .stored_name = {}, .stored_type = {}, .shape = shape, .blocks = {}};
+  const bool is_fused = !layouts.fused.empty();
+  const bool halves = parameter.of_experts != ExpertMatrix::kDown;  // gate and up are one tensor, gate first
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    const std::string name =
+        is_fused ? fused_name(parameter.name, parameter.of_experts) : name_of_expert(parameter.name, expert);
+    const std::string stored = found_name(weights, family, name);
+    if (stored.empty()) fail_missing(weights, family, name);
+    const int64_t rows = is_fused && halves ? 2 * shape[1] : shape[1];
+    if (!is_fused)
+      check_shape(weights, stored, {shape[1], shape[2]});
+    else if (expert == 0)
+      check_shape(weights, stored, {experts, rows, shape[2]});
+    const std::string type = weight_type(weights, stored);
+    if (expert == 0) {
+      found.stored_name = stored;
+      found.stored_type = type;
+      found.dtype = weights.entry(stored).dtype.value_or(DType::kF32);
+    } else if (type != found.stored_type) {
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("is {}, and {} is {}", type, found.stored_name, found.stored_type), stored,
+                  "Save the experts of a layer in one type.");
+    }
+    uint64_t first = 0;
+    if (is_fused)
+      first =
+          static_cast<uint64_t>(expert * rows * shape[2]) + (parameter.of_experts == ExpertMatrix::kUp ? of_expert : 0);
+    found.blocks.push_back({stored, first, of_expert});
+  }
+  return found;
+}
+
 }  // namespace
+
+std::vector<std::string> StoredWeight::stored_names() const {
+  std::vector<std::string> names;
+  for (const StoredBlock& block : blocks)
+    if (names.empty() || names.back() != block.name) names.push_back(block.name);
+  return names;
+}
+
+std::vector<WrittenTensor> written_tensors(const Parameter& parameter) {
+  const std::vector<int64_t> shape = sizes_of(parameter);
+  if (parameter.of_experts == ExpertMatrix::kNone) return {{parameter.name, parameter.name, shape}};
+  std::vector<WrittenTensor> tensors;
+  for (int64_t expert = 0; expert < shape[0]; ++expert)
+    tensors.push_back({parameter.name,
+                       name_of_expert(parameter.name, expert),
+                       {shape[1], shape[2]},
+                       static_cast<uint64_t>(expert * shape[1] * shape[2])});
+  return tensors;
+}
 
 void load_tensor(Tensor tensor, const SafetensorsEntry& entry, std::span<const std::byte> bytes,
                  const std::string& stored_name) {
@@ -173,11 +280,15 @@ std::vector<std::string> notes_on(const OtherEntries& entries) {
 }
 
 StoredWeight find_weight(const ModelConfig& config, const Parameter& parameter, const SafetensorsModel& weights) {
+  if (parameter.of_experts != ExpertMatrix::kNone) return find_experts(config, parameter, weights);
   const std::string stored = stored_name(weights, config, parameter.name);
   if (stored.empty()) fail_missing(weights, model_family(config.family), parameter.name);
   check_shape(weights, stored, sizes_of(parameter));
   const std::string type = weight_type(weights, stored);
-  return {parameter.name, stored, type, weights.entry(stored).dtype.value_or(DType::kF32), sizes_of(parameter)};
+  const std::vector<int64_t> shape = sizes_of(parameter);
+  return {parameter.name, stored,
+          type,           weights.entry(stored).dtype.value_or(DType::kF32),
+          shape,          {{stored, 0, checked_volume(shape).value()}}};
 }
 
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights,
@@ -190,8 +301,19 @@ std::vector<StoredWeight> find_weights(const LanguageModel& model, const Safeten
 }
 
 void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, uint64_t first, std::span<float> values) {
-  const SafetensorsEntry& entry = weights.entry(weight.stored_name);
-  convert(entry.dtype_name, weights.data(weight.stored_name).subspan(first * element_bytes(entry)), values);
+  uint64_t begin = 0;  // of the block, in the weight
+  for (const StoredBlock& block : weight.blocks) {
+    const uint64_t end = begin + block.count;
+    if (first < end && !values.empty()) {
+      const uint64_t skipped = first - begin, taken = std::min<uint64_t>(block.count - skipped, values.size());
+      const SafetensorsEntry& entry = weights.entry(block.name);
+      convert(entry.dtype_name, weights.data(block.name).subspan((block.first + skipped) * element_bytes(entry)),
+              values.first(taken));
+      values = values.subspan(taken);
+      first += taken;
+    }
+    begin = end;
+  }
 }
 
 void load_values(const Parameter& parameter, std::vector<float> values, std::optional<ThreadPool>& pool) {
@@ -206,6 +328,11 @@ void load_values(const Parameter& parameter, std::vector<float> values, std::opt
 
 void load_weight(const Parameter& parameter, const StoredWeight& weight, const SafetensorsModel& weights,
                  std::optional<ThreadPool>& pool) {
+  if (parameter.of_experts != ExpertMatrix::kNone) {
+    std::vector<float> values(checked_volume(weight.shape).value());
+    read_weight(weights, weight, 0, values);
+    return load_values(parameter, std::move(values), pool);
+  }
   const SafetensorsEntry& entry = weights.entry(weight.stored_name);
   const std::span<const std::byte> bytes = weights.data(weight.stored_name);
   if (parameter.quantized) return load_values(parameter, as_f32(entry, bytes), pool);
@@ -254,7 +381,8 @@ void require_no_other_tensors(const ModelConfig& config, const SafetensorsModel&
 void load_weights(LanguageModel& model, const SafetensorsModel& weights) {
   CAUSEWAY_CHECK(model.part().is_whole());
   std::vector<std::string> read;
-  for (const StoredWeight& weight : load_parameters(model, weights)) read.push_back(weight.stored_name);
+  for (const StoredWeight& weight : load_parameters(model, weights))
+    for (std::string& name : weight.stored_names()) read.push_back(std::move(name));
   require_no_other_tensors(model.config(), weights, read);
 }
 
@@ -292,16 +420,21 @@ void write_weights(const std::filesystem::path& directory, const std::vector<Nam
 void save_hugging_face_model(const LanguageModel& model, const std::filesystem::path& directory,
                              uint64_t max_file_bytes) {
   std::vector<NamedTensorSpec> tensors;
+  std::map<std::string, WrittenTensor> by_name;
   for (const Parameter& parameter : model.parameters()) {
     if (parameter.tensor.is_cut())
       throw Error(ErrorKind::kInvalidArgument, "is cut over the mesh, so no rank can write all of it", parameter.name,
                   "Save a checkpoint, and export that.");
-    tensors.push_back({parameter.name, DType::kF32, sizes_of(parameter)});
+    for (WrittenTensor& one : written_tensors(parameter)) {
+      tensors.push_back({one.name, DType::kF32, one.shape});
+      const std::string name = one.name;
+      by_name.emplace(name, std::move(one));
+    }
   }
   const auto source = [&](const std::string& name, const Box& box, std::span<float> values) {
-    const Tensor& tensor = model.parameter(name).tensor;
-    const uint64_t first = contiguous_position(whole_box(sizes_of(model.parameter(name))), box).value();
-    tensor.read_bytes_from(first * sizeof(float), std::as_writable_bytes(values));
+    const WrittenTensor& written = by_name.at(name);
+    const uint64_t first = written.first + contiguous_position(whole_box(written.shape), box).value();
+    model.parameter(written.parameter).tensor.read_bytes_from(first * sizeof(float), std::as_writable_bytes(values));
   };
   write_weights(directory, tensors, source, max_file_bytes);
   write_file_atomically(directory / "config.json", to_hugging_face(model.config()).dump(2) + "\n");

@@ -24,15 +24,29 @@ ModelConfig read_hugging_face_config(const std::filesystem::path& directory);
 // What people should know of a config.json, a sentence each; none where all of it is honoured.
 std::vector<std::string> notes_on(const OtherEntries& entries);
 
+// So many elements of a tensor in a file, from one on.
+struct StoredBlock {
+  std::string name;
+  uint64_t first = 0, count = 0;
+};
+
 // A parameter, and what the files have for it.
 struct StoredWeight {
   std::string name;
-  // May lack its beginning where the family says so (ModelFamily::HuggingFace); of a tied embedding it may be the
-  // output layer's.
+  // Of the files' tensor, or of its first one. May lack its beginning where the family says so
+  // (ModelFamily::HuggingFace); of a tied embedding it may be the output layer's.
   std::string stored_name;
   std::string stored_type;    // "f64", "f32", "bf16" or "f16"
   DType dtype = DType::kF32;  // that holds it, of f64 f32
   std::vector<int64_t> shape;
+  // Where its elements are, in their order: all of one tensor, but for the matrices of experts
+  // (Parameter::of_experts), of which files have a tensor for each expert, or gate and up of all as one,
+  // "mlp.experts.gate_up_proj" [experts, 2 x inner, width], and down, "mlp.experts.down_proj". A file that mixes them
+  // in a layer is refused.
+  std::vector<StoredBlock> blocks;
+
+  // Of the tensors that it is in, each once.
+  std::vector<std::string> stored_names() const;
 };
 
 // Of every parameter that the model or its part has, adapters and `without` left out, in their order; no values are
@@ -58,6 +72,15 @@ void load_values(const Parameter& parameter, std::vector<float> values, std::opt
 // as find_weights().
 std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights,
                                           std::string_view without = {});
+
+// A tensor that a parameter is written as: all of it, or of experts' matrices one expert's.
+struct WrittenTensor {
+  std::string parameter;
+  std::string name;
+  std::vector<int64_t> shape;
+  uint64_t first = 0;  // of its elements, in the parameter
+};
+std::vector<WrittenTensor> written_tensors(const Parameter& parameter);
 
 // Throws Error(kInvalidArgument) naming a tensor that the model does not have. `read`: the names of all of its
 // parameters in the files, the embedding first. Constants that some checkpoints hold are passed over, and so is the

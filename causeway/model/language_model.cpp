@@ -140,7 +140,8 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
       shape.size() >= 2 && declared_piece_.has_value();  // embeddings are declared before layers
   const bool is_trained = !weights.is_trained || weights.is_trained(name);
   const DType type = shape.size() < 2 ? DType::kF32 : is_trained ? weights.trained_type : weights.frozen_type;
-  const bool may_be_halves = only_multiplied && is_trained && type == DType::kF32;
+  // Grouped GEMMs read whole elements.
+  const bool may_be_halves = only_multiplied && is_trained && type == DType::kF32 && shape.size() == 2;
   Tensor tensor = may_be_halves && weights.storage == WeightStorage::kHalves ? Tensor::uninitialized_halves(shape, lies)
                                                                              : Tensor::uninitialized(shape, type, lies);
   if (weights.seed) initialize(tensor, name, initial, *weights.seed);
@@ -149,6 +150,14 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
   parameter.only_multiplied = only_multiplied;
   // The rows of an untied embedding are of kLookup.
   parameter.is_shared = !declared_piece_ && !part_.is_whole() && dims[0].logical == LogicalDim::kVocabulary;
+  return tensor;
+}
+
+Tensor LanguageModel::declare_experts_matrix(const std::string& name, ExpertMatrix which,
+                                             const std::vector<ParameterDim>& dims, Initial initial,
+                                             const NewWeights& weights) {
+  const Tensor tensor = declare(name, dims, initial, weights);
+  parameters_.back().of_experts = which;
   return tensor;
 }
 

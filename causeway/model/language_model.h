@@ -19,6 +19,7 @@
 namespace causeway::model {
 
 class KeyValueCache;
+struct RouterStatistics;  // causeway/model/experts.h
 
 // How weights lie in a device's memory.
 enum class WeightStorage {
@@ -42,6 +43,9 @@ struct NewWeights {
   AdapterConfig adapter = {};
 };
 
+// Which of the matrices that experts have one of each.
+enum class ExpertMatrix { kNone, kGate, kUp, kDown };
+
 struct Parameter {
   std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
   Tensor tensor;      // f32 or bf16 (NewWeights), in Hugging Face's layout; cut over the mesh where its context has one
@@ -56,6 +60,9 @@ struct Parameter {
   bool is_trained = true;
   bool input_first = false;  // a matrix of GEMMs that lies as [in, out]; others are [out, in]
   bool is_adapter = false;   // a part of an adapter: no weight of the model that it belongs to
+  // Those of all experts of a layer, [experts, out, in]: "model.layers.0.mlp.experts.up_proj.weight". Files have a
+  // tensor for each ("model.layers.0.mlp.experts.3.up_proj.weight"), or fused ones (causeway/model/hugging_face.h).
+  ExpertMatrix of_experts = ExpertMatrix::kNone;
   // Of a frozen matrix that lies in fewer bits: `tensor` are its codes, and parameters named "NAME.PART" follow, its
   // scales.
   std::shared_ptr<QuantizedWeight> quantized = {};
@@ -88,8 +95,9 @@ struct ForwardInputs {
   Tensor cached_positions = {};
   // The same of layers of which the cache keeps the last positions alone: i32 [R], 0 to R - 1, the slots of its ring.
   Tensor ring_slots = {};
-  bool without_adapters = false;  // as if the model had none
-  int64_t layer = 0;              // that is run; set by run_piece()
+  bool without_adapters = false;        // as if the model had none
+  RouterStatistics* routing = nullptr;  // what routers did is added to it
+  int64_t layer = 0;                    // that is run; set by run_piece()
 };
 
 // What a family's attention is beside causal.
@@ -196,6 +204,9 @@ class LanguageModel {
   // contents stay undefined.
   Tensor declare(const std::string& name, const std::vector<ParameterDim>& dims, Initial initial,
                  const NewWeights& weights);
+  // The same of a matrix that each expert of a layer has one of, [experts, out, in].
+  Tensor declare_experts_matrix(const std::string& name, ExpertMatrix which, const std::vector<ParameterDim>& dims,
+                                Initial initial, const NewWeights& weights);
   // The same of a matrix of a layer, "NAME.weight" of [out, in] or [in, out], which may have an adapter.
   enum class MatrixLayout { kOutputFirst, kInputFirst };
   Matrix declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,

@@ -115,10 +115,10 @@ int64_t list_original_length(HuggingFaceConfig& file, const ModelConfig& c, cons
 
 // What rotary positions are, where transformers 4 has it and where transformers 5 does. Where a file has both, it is
 // the former that counts, in either version.
-void list_rope(HuggingFaceConfig& file, ModelConfig& c) {
+void list_rope(HuggingFaceConfig& file, ModelConfig& c, double usual_theta) {
   constexpr char kOlder[] = "rope_scaling", kNewer[] = "rope_parameters";
   double theta = c.own_number(kRopeTheta);
-  file.optional("rope_theta", theta, 10000.0);
+  file.optional("rope_theta", theta, usual_theta);
   file.expected("partial_rotary_factor", 1.0);
   RotaryScaling scaling = scaling_of(c);
   const auto older = file.json().find(kOlder);
@@ -156,7 +156,7 @@ void list_own_llama_entries(HuggingFaceConfig& file, ModelConfig& c) {
 }  // namespace
 
 Llama::Llama(const ModelConfig& c, const ModelPart& part, const LlamaVariant& variant, const NewWeights& weights)
-    : LanguageModel(c, part), variant_(variant) {
+    : LanguageModel(c, part), variant_(variant), experts_(expert_shape(c)) {
   const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth};
   const ParameterDim rows{c.vocabulary_size, c.tie_embeddings ? LogicalDim::kVocabulary : LogicalDim::kLookup};
   if (part.holds_embedding() || (c.tie_embeddings && part.holds_head()))
@@ -199,14 +199,43 @@ Llama::Block Llama::declare_layer(int64_t layer, const NewWeights& weights) {
     block.q_norm = declare_norm(name + "self_attn.q_norm", of_heads ? head : query, weights);
     block.k_norm = declare_norm(name + "self_attn.k_norm", of_heads ? head : key, weights);
   }
-  block.gate = matrix("mlp.gate_proj", ffn, width);
-  block.up = matrix("mlp.up_proj", ffn, width);
-  block.down = matrix("mlp.down_proj", width, ffn, Initial::kResidualNormal);
+  if (experts_ && experts_->is_sparse(layer)) {
+    declare_experts(block, name, weights);
+  } else {
+    block.gate = matrix("mlp.gate_proj", ffn, width);
+    block.up = matrix("mlp.up_proj", ffn, width);
+    block.down = matrix("mlp.down_proj", width, ffn, Initial::kResidualNormal);
+  }
   block.norm_before_attention = norm(variant_.norm_before_attention);
   block.norm_after_attention = norm(variant_.norm_after_attention);
   block.norm_before_mlp = norm(variant_.norm_before_mlp);
   block.norm_after_mlp = norm(variant_.norm_after_mlp);
   return block;
+}
+
+void Llama::declare_experts(Block& block, const std::string& layer, const NewWeights& weights) {
+  const ParameterDim width{config().width, LogicalDim::kWidth}, count{experts_->experts, LogicalDim::kExperts},
+      inner{experts_->width, LogicalDim::kFfn}, one{1, LogicalDim::kExperts};
+  const std::string name = fmt::format("{}{}.", layer, variant_.experts.block);
+  if (weights.adapter.has_quantized_base())
+    throw Error(ErrorKind::kUnsupported, "the weights of experts are not yet quantized", "lora.base",
+                "Set lora.base=unquantized.");
+  const auto matrices = [&](const std::string& part, ExpertMatrix which, ParameterDim out, ParameterDim in,
+                            Initial initial) {
+    return declare_experts_matrix(fmt::format("{}experts.{}.weight", name, part), which, {count, out, in}, initial,
+                                  weights);
+  };
+  block.experts.router = declare(name + "gate.weight", {count, width}, Initial::kNormal, weights);
+  block.experts.gate = matrices(variant_.experts.gate, ExpertMatrix::kGate, inner, width, Initial::kNormal);
+  block.experts.up = matrices(variant_.experts.up, ExpertMatrix::kUp, inner, width, Initial::kNormal);
+  block.experts.down = matrices(variant_.experts.down, ExpertMatrix::kDown, width, inner, Initial::kResidualNormal);
+  if (experts_->shared_width == 0) return;
+  const ParameterDim shared{experts_->shared_width, LogicalDim::kFfn};
+  const std::string expert = name + "shared_expert.";
+  block.gate = declare_matrix(expert + "gate_proj", shared, width, Initial::kNormal, weights);
+  block.up = declare_matrix(expert + "up_proj", shared, width, Initial::kNormal, weights);
+  block.down = declare_matrix(expert + "down_proj", width, shared, Initial::kResidualNormal, weights);
+  block.shared_expert_gate = declare(name + "shared_expert_gate.weight", {one, width}, Initial::kNormal, weights);
 }
 
 Tensor Llama::declare_norm(const std::string& name, ParameterDim dim, const NewWeights& weights) {
@@ -265,8 +294,21 @@ Tensor Llama::attention(const Tensor& x, int64_t layer, const ForwardInputs& inp
 Tensor Llama::mlp(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
   const Scope scope("mlp");
   const Tensor normed = norm_before(x, block.norm_before_mlp);
+  const Tensor y = block.experts.router.defined() ? mix(normed, block, inputs) : dense_mlp(normed, block, inputs);
+  return drop(norm_after(y, block.norm_after_mlp), inputs);
+}
+
+Tensor Llama::dense_mlp(const Tensor& normed, const Block& block, const ForwardInputs& inputs) const {
   const Tensor wide = gated(multiply(normed, block.gate, inputs), multiply(normed, block.up, inputs));
-  return drop(norm_after(multiply(wide, block.down, inputs), block.norm_after_mlp), inputs);
+  return multiply(wide, block.down, inputs);
+}
+
+Tensor Llama::mix(const Tensor& normed, const Block& block, const ForwardInputs& inputs) const {
+  const auto between = [this](const Tensor& gate, const Tensor& up) { return gated(gate, up); };
+  const Tensor routed = mix_experts(normed, block.experts, *experts_, between, inputs.routing);
+  if (!block.shared_expert_gate.defined()) return routed;
+  const Scope scope("shared_expert");
+  return routed + sigmoid(linear(normed, block.shared_expert_gate)) * dense_mlp(normed, block, inputs);
 }
 
 ModelKey sliding_window_key() {
@@ -287,9 +329,59 @@ void list_llama_sizes(HuggingFaceConfig& file, ModelConfig& c, const LlamaDefaul
   file.optional("intermediate_size", c.ffn_width, defaults.ffn_width);
   file.optional("max_position_embeddings", c.max_sequence_length, defaults.max_sequence_length);
   file.optional("rms_norm_eps", c.norm_epsilon, defaults.norm_epsilon);
-  list_rope(file, c);
+  list_rope(file, c, defaults.rope_theta);
   file.training_only({{"attention_dropout", 0.0}});
   file.without_effect({{"use_cache", true}});
+}
+
+void list_experts(HuggingFaceConfig& file, ModelConfig& c, const ExpertDefaults& defaults) {
+  // transformers 5 has two names of it, and writes one or the other.
+  constexpr char kLocal[] = "num_local_experts", kPlain[] = "num_experts";
+  const char* const key = defaults.writes_local ? kLocal : kPlain;
+  file.alias(defaults.writes_local ? kPlain : kLocal, key);
+  int64_t experts = c.own_integer(kExperts), per_token = c.own_integer(kExpertsPerToken);
+  file.optional(key, experts, defaults.experts);
+  file.optional("num_experts_per_tok", per_token, defaults.per_token);
+  c.own[kExperts] = experts;
+  c.own[kExpertsPerToken] = per_token;
+  // Of the loss of training, which a recipe says.
+  file.without_effect({{"output_router_logits", false}, {"router_aux_loss_coef", defaults.balance_loss}});
+}
+
+void list_qwen_experts(HuggingFaceConfig& file, ModelConfig& c, const ExpertDefaults& defaults, int64_t expert_width) {
+  list_experts(file, c, defaults);
+  int64_t width = c.own_integer(kExpertWidth), step = c.own_integer(kSparseStep);
+  bool normalized = c.own_truth(kNormalizedWeights);
+  file.optional("moe_intermediate_size", width, expert_width);
+  file.optional("norm_topk_prob", normalized, false);
+  file.optional("decoder_sparse_step", step, 1);
+  c.own[kExpertWidth] = width;
+  c.own[kNormalizedWeights] = normalized;
+  c.own[kSparseStep] = step;
+  constexpr char kDense[] = "mlp_only_layers";
+  nlohmann::json dense = nlohmann::json::array();
+  for (int64_t layer = 0; layer < c.own_integer(kFirstDenseLayers); ++layer) dense.push_back(layer);
+  file.written(kDense, dense);
+  if (file.is_reading()) {
+    const auto given = file.json().find(kDense);
+    int64_t first = 0;
+    if (given != file.json().end() && !given->is_null()) {
+      for (const nlohmann::json& layer : *given) first += layer == first ? 1 : 0;
+      if (!given->is_array() || static_cast<size_t>(first) != given->size())
+        throw Error(ErrorKind::kUnsupported, fmt::format("{} = {}", kDense, given->dump()), "config.json",
+                    "Only the first layers, in order, can be dense; decoder_sparse_step makes others so.");
+    }
+    c.own[kFirstDenseLayers] = first;
+    // Layers with windows are other ones in each version of transformers.
+    file.expected("use_sliding_window", false);
+    const std::optional<std::vector<std::string>> types = list_layer_types(file, c);
+    for (const std::string& type : types.value_or(std::vector<std::string>()))
+      if (type != "full_attention")
+        throw Error(ErrorKind::kUnsupported, fmt::format("layer_types has {}", nlohmann::json(type).dump()),
+                    "config.json", "Only full attention in all layers is implemented.");
+  }
+  file.written("use_sliding_window", false);
+  file.without_effect({{kSlidingWindow, 4096}, {"max_window_layers", 28}});
 }
 
 void list_qwen_windows(HuggingFaceConfig& file, ModelConfig& c) {
@@ -340,6 +432,22 @@ ModelFamily llama_family() {
                          .optional_prefix = "model.",
                          .embedding = "model.embed_tokens.weight",
                          .constants = {"rotary_emb.inv_freq"}};
+  return family;
+}
+
+ModelFamily llama_family_with_experts() {
+  ModelFamily family = llama_family();
+  family.other_names = {};
+  family.keys.push_back(experts_key());
+  family.keys.push_back(experts_per_token_key());
+  family.settle = settle_experts;
+  family.check = [llama = family.check](const ModelConfig& c) {
+    llama(c);
+    check_experts(c);
+  };
+  family.parameter_count = [llama = family.parameter_count](const ModelConfig& c) {
+    return llama(c) + added_by_experts(c);
+  };
   return family;
 }
 

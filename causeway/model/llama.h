@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "causeway/model/experts.h"
 #include "causeway/model/family.h"
 #include "causeway/model/language_model.h"
 
@@ -18,6 +20,11 @@ enum class QueryKeyNorm {
   kProjection,  // all heads together, with a weight [heads x head_dim]
 };
 
+// What a layer's experts are called, where the configuration has some (expert_shape()).
+struct ExpertNames {
+  std::string block = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
+};
+
 // Which parameters a family's layers have.
 struct LlamaVariant {
   int64_t window = 0;             // positions that a query sees, itself included; 0: all
@@ -28,6 +35,7 @@ struct LlamaVariant {
   std::string norm_before_attention = "input_layernorm", norm_after_attention = {};
   std::string norm_before_mlp = "post_attention_layernorm", norm_after_mlp = {};
   bool norm_weights_less_one = false;  // norms multiply by 1 + weight, and weights begin at 0
+  ExpertNames experts = {};
 };
 
 // What a family computes otherwise it overrides.
@@ -47,7 +55,11 @@ class Llama : public LanguageModel {
 
  private:
   struct Block {
-    Matrix q, k, v, attention_output, gate, up, down;
+    Matrix q, k, v, attention_output;
+    // Of the feed-forward layer, or of the expert that all tokens go through.
+    Matrix gate, up, down;
+    ExpertWeights experts;
+    Tensor shared_expert_gate;
     // Of the variants that have them.
     Tensor q_bias, k_bias, v_bias, q_norm, k_norm;
     Tensor norm_before_attention, norm_after_attention, norm_before_mlp, norm_after_mlp;
@@ -58,16 +70,21 @@ class Llama : public LanguageModel {
   Tensor last_norm(const Tensor& x) const override;
 
   Block declare_layer(int64_t layer, const NewWeights& weights);
+  // In place of a dense feed-forward layer.
+  void declare_experts(Block& block, const std::string& layer, const NewWeights& weights);
   Tensor declare_norm(const std::string& name, ParameterDim dim, const NewWeights& weights);
 
   Tensor attention(const Tensor& x, int64_t layer, const ForwardInputs& inputs) const;
   Tensor mlp(const Tensor& x, const Block& block, const ForwardInputs& inputs) const;
+  Tensor dense_mlp(const Tensor& normed, const Block& block, const ForwardInputs& inputs) const;
+  Tensor mix(const Tensor& normed, const Block& block, const ForwardInputs& inputs) const;
   Tensor norm(const Tensor& x, const Tensor& weight) const;
   // x itself where the variant has no norm there.
   Tensor norm_before(const Tensor& x, const Tensor& weight) const;
   Tensor norm_after(const Tensor& x, const Tensor& weight) const;
 
   LlamaVariant variant_;
+  std::optional<ExpertShape> experts_;
   Tensor embedding_, output_;
   std::vector<Block> blocks_;  // of all layers; empty where they are another part's
   Tensor final_norm_;
@@ -85,11 +102,25 @@ struct LlamaDefaults {
   int64_t head_dim = 0;  // 0: width / heads
   int64_t max_sequence_length = 2048;
   double norm_epsilon = 1e-6;
+  double rope_theta = 10000;
 };
 
 // The entries of config.json that all of them have; and without the activation, which is not SiLU in all.
 void list_llama_entries(HuggingFaceConfig& file, ModelConfig& c, const LlamaDefaults& defaults);
 void list_llama_sizes(HuggingFaceConfig& file, ModelConfig& c, const LlamaDefaults& defaults);
+// Of families with experts: how many there are, under config.json's names of all of them; and what of its keys acts in
+// training alone there, or not at all.
+struct ExpertDefaults {
+  int64_t experts = 8, per_token = 2;
+  double balance_loss = 0.001;  // its coefficient
+  bool writes_local = false;    // their number as "num_local_experts"; otherwise as "num_experts"
+};
+void list_experts(HuggingFaceConfig& file, ModelConfig& c, const ExpertDefaults& defaults);
+// Of Qwen's: the sizes of experts, and which layers have them.
+void list_qwen_experts(HuggingFaceConfig& file, ModelConfig& c, const ExpertDefaults& defaults, int64_t expert_width);
+// The description of a family with experts that is Llama otherwise: what `llama_family()` has, counted and checked with
+// experts.
+ModelFamily llama_family_with_experts();
 // Of Qwen 2 and 3: windows in the layers from max_window_layers on, or as layer_types has it. Refuses a file in which
 // any layer has one.
 void list_qwen_windows(HuggingFaceConfig& file, ModelConfig& c);

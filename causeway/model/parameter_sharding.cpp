@@ -24,6 +24,7 @@ std::optional<MeshAxisId> axis_of(LogicalDim dim) {
     case LogicalDim::kHead:
     case LogicalDim::kPositions:
     case LogicalDim::kRank:
+    case LogicalDim::kExperts:
       return std::nullopt;
   }
   return std::nullopt;

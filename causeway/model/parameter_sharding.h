@@ -23,7 +23,8 @@ enum class LogicalDim {
   kHead,          // the channels of one head
   kFfn,
   kPositions,
-  kRank,  // of an adapter
+  kRank,     // of an adapter
+  kExperts,  // of a layer
 };
 
 struct ParameterDim {

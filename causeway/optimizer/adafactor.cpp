@@ -1,6 +1,6 @@
 // Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, 2018 (1804.04235), as
-// torch.optim.Adafactor: of a matrix the second moment is kept as the means of its rows and columns, there is no first
-// moment, and a step is a share of the parameter's own root mean square.
+// torch.optim.Adafactor: of a matrix, and of each expert's, the second moment is kept as the means of its rows and
+// columns, there is no first moment, and a step is a share of the parameter's own root mean square.
 #include <cmath>
 
 #include "causeway/optimizer/optimizers.h"
@@ -58,7 +58,12 @@ Optimizer adafactor_optimizer() {
        }}};
   optimizer.state = [](const OptimizerConfig&) {
     const auto block = [](int64_t rows, int64_t columns) {
-      return [=](const Parameter&) { return std::vector<int64_t>{rows, columns}; };
+      return [=](const Parameter& parameter) {
+        std::vector<int64_t> sizes(parameter.tensor.shape().size(), 1);
+        sizes[sizes.size() - 2] = rows;
+        sizes[sizes.size() - 1] = columns;
+        return sizes;
+      };
     };
     const auto is_vector = [](const Parameter& parameter) { return !has_factors(parameter); };
     return std::vector<OptimizerState>{

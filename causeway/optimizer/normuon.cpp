@@ -10,9 +10,10 @@ namespace {
 constexpr double kAboveZero = 1e-10;
 
 // The dimension of a row, along which an output's elements lie.
-int64_t along_row(const Parameter& parameter) { return parameter.input_first ? 0 : 1; }
+int64_t along_row(const Parameter& parameter) { return parameter.tensor.rank() - (parameter.input_first ? 2 : 1); }
 
-Tensor norm_of(const Tensor& x) { return sqrt(sum(x * x)); }
+// Of a matrix, and of each expert's.
+Tensor norm_of(const Tensor& x) { return x.rank() == 2 ? sqrt(sum(x * x)) : sqrt(sum(x * x, {-2, -1}, true)); }
 
 Tensor normalized_rows(const Tensor& direction, const ParameterUpdate& of, const OptimizerConfig& config,
                        std::vector<Tensor>& kept) {
@@ -31,7 +32,7 @@ Optimizer normuon_optimizer() {
       {.more_state =
            [](const OptimizerConfig&) {
              const auto row = [](const Parameter& parameter) {
-               std::vector<int64_t> block = {1, 1};
+               std::vector<int64_t> block(parameter.tensor.shape().size(), 1);
                block[static_cast<size_t>(along_row(parameter))] = OptimizerState::kWholeDim;
                return block;
              };

@@ -20,7 +20,8 @@ constexpr char kMatchAdamW[] = "match_rms_adamw", kOriginal[] = "original";
 // The size of a step of learning rate 1: so that it is AdamW's, or sqrt(out / in) where the output is the longer side.
 double step_size(const Parameter& parameter, const std::string& scale) {
   const Shape& shape = parameter.tensor.shape();
-  double out = static_cast<double>(shape[0].constant()), in = static_cast<double>(shape[1].constant());
+  double out = static_cast<double>(shape[shape.size() - 2].constant());
+  double in = static_cast<double>(shape[shape.size() - 1].constant());
   if (parameter.input_first) std::swap(out, in);
   return scale == kOriginal ? std::sqrt(std::max(1.0, out / in)) : 0.2 * std::sqrt(std::max(out, in));
 }
@@ -74,6 +75,15 @@ std::vector<Tensor> orthogonalized_by_owners(const std::vector<Tensor>& parts, c
   return directions;
 }
 
+// Experts' matrices [experts, out, in], each rank some of them whole.
+Tensor orthogonalized_experts(const Tensor& parts, const Sharding& sharding, const std::vector<std::string>& axes,
+                              size_t ranks, int64_t iterations) {
+  Sharding owned;
+  owned.dims.resize(3);
+  if (parts.size(0).constant() % static_cast<int64_t>(ranks) == 0) owned.dims[0] = axes;
+  return constrain_sharding(orthogonalized(constrain_sharding(parts, owned), iterations), sharding);
+}
+
 size_t ranks_of(const Parameter& parameter) {
   const Mesh& mesh = parameter.tensor.context()->mesh();
   int64_t ranks = 1;
@@ -91,7 +101,8 @@ std::vector<std::vector<size_t>> matrices_by_exchange(const std::vector<Paramete
     const std::string kind =
         fmt::format("{} {}", parameters[i].gradient.type().text(), parameter.tensor.sharding().text());
     const auto found = open.find(kind);
-    if (found != open.end() && exchanges[found->second].size() < ranks_of(parameter)) {
+    const bool is_alone = parameter.tensor.rank() == 3;
+    if (!is_alone && found != open.end() && exchanges[found->second].size() < ranks_of(parameter)) {
       exchanges[found->second].push_back(i);
     } else {
       open[kind] = exchanges.size();
@@ -113,9 +124,13 @@ void update_matrices(const std::vector<ParameterUpdate>& parameters, const Optim
     }
     const Parameter& first = parameters[exchange.front()].parameter;
     const size_t ranks = ranks_of(first);
-    directions = ranks == 1
-                     ? std::vector{orthogonalized(directions.front(), iterations)}
-                     : orthogonalized_by_owners(directions, first.tensor.sharding(), axes_of(first), ranks, iterations);
+    if (ranks == 1)
+      directions = {orthogonalized(directions.front(), iterations)};
+    else if (first.tensor.rank() == 3)
+      directions = {
+          orthogonalized_experts(directions.front(), first.tensor.sharding(), axes_of(first), ranks, iterations)};
+    else
+      directions = orthogonalized_by_owners(directions, first.tensor.sharding(), axes_of(first), ranks, iterations);
     for (size_t k = 0; k < exchange.size(); ++k)
       take(exchange[k], update_matrix(parameters[exchange[k]], momenta[k], directions[k], config, update));
   }
@@ -124,7 +139,8 @@ void update_matrices(const std::vector<ParameterUpdate>& parameters, const Optim
 }  // namespace
 
 bool is_hidden_matrix(const Parameter& parameter) {
-  return parameter.tensor.shape().size() == 2 && !block_of_scope(parameter.name).empty();
+  const size_t rank = parameter.tensor.shape().size();
+  return (rank == 2 || rank == 3) && !block_of_scope(parameter.name).empty();
 }
 
 Tensor orthogonalized(const Tensor& m, int64_t iterations) {

@@ -12,8 +12,8 @@
 
 namespace causeway::optimizer {
 
-// A matrix within a layer. It is one as the checkpoint has it: queries, keys and values that are fused there are
-// orthogonalised together.
+// A matrix within a layer, or those of its experts [experts, out, in], each of which is one. It is one as the
+// checkpoint has it: queries, keys and values that are fused there are orthogonalised together.
 bool is_hidden_matrix(const Parameter& parameter);
 
 // Of each matrix of m [..., m, n], which is U S V^T, nearly U V^T: singular values come to lie between 0.68 and 1.13 in
@@ -27,7 +27,8 @@ Tensor orthogonalized(const Tensor& m, int64_t iterations);
 // and adds to `kept` what is kept beside the momentum.
 //
 // Over a mesh each rank orthogonalises matrices of its own: as many of one shape as ranks share a matrix are exchanged
-// at a time, so that a rank holds one whole matrix and not more of each than one device does.
+// at a time, so that a rank holds one whole matrix and not more of each than one device does. Experts' matrices are
+// shared out among the ranks where their number divides; otherwise every rank makes all of them orthogonal.
 struct OrthogonalUpdate {
   std::function<std::vector<OptimizerState>(const OptimizerConfig&)> more_state = {};
   std::function<Tensor(const Tensor& direction, const ParameterUpdate& of, const OptimizerConfig& config,

@@ -136,6 +136,29 @@ Value Builder::scatter_add(Value base, Value indices, Value updates, int64_t axi
   return graph_.add(Op::kScatterAdd, {base, indices, updates}, std::move(attributes));
 }
 
+Value Builder::permute_rows(Value x, Value indices) const {
+  Attributes attributes;
+  attributes.axes = {0};
+  attributes.permutes = true;
+  return reshape(graph_.add(Op::kGather, {x, indices}, std::move(attributes)), shape(x));
+}
+
+// Indices that were made so themselves are undone by those that they were made of.
+Value Builder::permutation_back(Value indices) const {
+  const Node& made = graph_.node(indices);
+  if (made.op == Op::kReshape) {
+    const Node& scattered = graph_.node(made.inputs[0]);
+    if (scattered.op == Op::kScatterAdd && scattered.attributes.permutes) return scattered.inputs[1];
+  }
+  const Shape given = shape(indices), rows = {element_count(given)};
+  Attributes attributes;
+  attributes.axes = {0};
+  attributes.permutes = true;
+  const Value numbers = reshape(iota(dtype(indices), rows, 0), given);
+  const Value back = graph_.add(Op::kScatterAdd, {constant(dtype(indices), rows, 0), indices, numbers}, attributes);
+  return reshape(back, given);
+}
+
 Value Builder::dot(Value a, Value b, bool transpose_a, bool transpose_b, DType to, bool tf32) const {
   Attributes attributes;
   attributes.transpose_a = transpose_a;

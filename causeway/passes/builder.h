@@ -55,6 +55,10 @@ class Builder {
   Value concat(std::vector<Value> parts, int64_t axis) const;
   Value gather(Value x, Value indices, int64_t axis) const;
   Value scatter_add(Value base, Value indices, Value updates, int64_t axis, bool replaces = false) const;
+  // Rows of x [n R, ...] by indices [n, R] that permute each slab of R rows (graph.h): [n R, ...]. Given the indices of
+  // another permutation, permutation_back() has those that undo it.
+  Value permute_rows(Value x, Value indices) const;
+  Value permutation_back(Value indices) const;
   Value dot(Value a, Value b, bool transpose_a, bool transpose_b, DType dtype, bool tf32 = false) const;
   Value grouped_dot(Value a, Value b, Value offsets, bool transpose_a, bool transpose_b, DType dtype,
                     bool tf32 = false) const;

@@ -220,6 +220,10 @@ Values concat_rule(const Request& r) {
 // Indexing.
 
 Values gather_rule(const Request& r) {
+  if (r.node.attributes.permutes) {
+    const Value g = r.build.reshape(upstream(r), r.input_shape(0));
+    return {r.build.permute_rows(g, r.build.permutation_back(r.input(1))), {}};
+  }
   const Value zeros = r.build.zeros_like(r.input(0));
   return {r.build.scatter_add(zeros, r.input(1), upstream(r), r.node.attributes.axes[0]), {}};
 }

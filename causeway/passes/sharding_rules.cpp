@@ -60,6 +60,8 @@ std::vector<Factor> indexing(const Graph& graph, const Node& node) {
       factors.push_back({{x, index, element}, {x}});
     }
   };
+  // Rows of the indices and the rows of x that they stand for are on the same rank.
+  if (node.attributes.permutes) add(0, 0, 0);
   for (int d = 0; d < rank; ++d)
     if (d != axis) add(d, kNone, d < axis ? d : d + indices - 1);
   if (gathers) {

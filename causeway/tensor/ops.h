@@ -17,6 +17,7 @@
 #include "causeway/tensor/preference_ops.h"
 #include "causeway/tensor/random_ops.h"
 #include "causeway/tensor/reduction_ops.h"
+#include "causeway/tensor/routing_ops.h"
 #include "causeway/tensor/shape_ops.h"
 #include "causeway/tensor/sharding_ops.h"
 #include "causeway/tensor/tensor.h"

@@ -59,7 +59,8 @@ class HuggingFaceModel final : public StoredModel {
 
   std::vector<std::string> load(LanguageModel& model, std::string_view without) const override {
     std::vector<std::string> read;
-    for (const StoredWeight& weight : load_parameters(model, weights_, without)) read.push_back(weight.stored_name);
+    for (const StoredWeight& weight : load_parameters(model, weights_, without))
+      for (std::string& name : weight.stored_names()) read.push_back(std::move(name));
     return read;
   }
 

@@ -146,7 +146,8 @@ TEST_F(CommandLineTest, CompletionIsValidShell) {
   EXPECT_EQ(completed("causeway explain shakespeare model.h"), "model.heads= model.head_dim=\n");
   // As bash splits words, and as zsh does not.
   EXPECT_EQ(completed("causeway train mine.yaml model.family = ll"), "llama\n");
-  EXPECT_EQ(completed("causeway train mine.yaml model.family ="), "gemma2 gpt2 llama mistral mpt olmo2 qwen2 qwen3\n");
+  EXPECT_EQ(completed("causeway train mine.yaml model.family ="),
+            "gemma2 gpt2 llama mistral mixtral mpt olmo2 olmoe qwen2 qwen2_moe qwen3 qwen3_moe\n");
   EXPECT_EQ(completed("causeway train mine.yaml train.precision=b"), "train.precision=bf16\n");
   EXPECT_EQ(completed("causeway train mine.yaml log.tensorboard = t"), "true\n");
   expect_failure({"completion", "fish"}, 1, {"no completion for 'fish'", "Use bash or zsh."});

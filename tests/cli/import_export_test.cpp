@@ -174,8 +174,8 @@ TEST_F(ImportExportTest, NothingIsLost) {
 }
 
 TEST_F(ImportExportTest, ImportsOfEveryFamilyAreTheModel) {
-  for (const char* family :
-       {"gemma2", "gpt2", "llama", "llama3", "llama_tied", "mistral", "mpt", "olmo2", "qwen2", "qwen3"}) {
+  for (const char* family : {"gemma2", "gpt2", "llama", "llama3", "llama_tied", "mistral", "mixtral", "mpt", "olmo2",
+                             "olmoe", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"}) {
     const nlohmann::json result = run_json({"import", fixture(family), "--output", family, "--json"});
     EXPECT_EQ(std::string(family).substr(0, 4), result["family"].get<std::string>().substr(0, 4));
     EXPECT_EQ(result["dtypes"]["f32"], result["parameters"]);

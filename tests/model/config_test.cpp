@@ -49,7 +49,7 @@ TEST(ModelFamily, OtherNamesLeadToIt) {
     }
   }
   EXPECT_EQ(hint("Llama-3").find("Here that is llama."), 0u);
-  EXPECT_EQ(hint("mixtral").find("It is not here: its layers have experts"), 0u);
+  EXPECT_EQ(hint("deepseek_v3").find("It is not here: of those whose layers have experts there are mixtral"), 0u);
 }
 
 TEST(ModelConfig, FillsInWhatIsNotGiven) {
@@ -79,13 +79,15 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
   expect([](ModelConfig& c) { c.head_dim = 33; }, "model.head_dim", "33 is odd; rotary positions need pairs");
   const std::string delete_it = "Delete the key, or choose what it belongs to.";
   expect([](ModelConfig& c) { c.own["sliding_window"] = int64_t{8}; }, "model.sliding_window",
-         "has no effect on llama: it belongs to gemma2 and mistral", delete_it);
+         "has no effect on llama: it belongs to gemma2, mistral and mixtral", delete_it);
   expect(
       [](ModelConfig& c) {
         c.family = "gpt2";
         c.own["rope_theta"] = 5e5;
       },
-      "model.rope_theta", "has no effect on gpt2: it belongs to gemma2, llama, mistral, olmo2, qwen2 and qwen3",
+      "model.rope_theta",
+      "has no effect on gpt2: it belongs to gemma2, llama, mistral, mixtral, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and "
+      "qwen3_moe",
       delete_it);
   expect([](ModelConfig& c) { c.own["rope_theta"] = 0.0; }, "model.rope_theta", "must be above 0");
   expect([](ModelConfig& c) { c.own["rope_theta"] = int64_t{1}; }, "model.rope_theta", "has another kind of value");
@@ -98,7 +100,8 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
         c.family = "mpt";
         c.kv_heads = 2;
       },
-      "model.kv_heads", "GQA belongs to gemma2, llama, mistral, olmo2, qwen2 and qwen3");
+      "model.kv_heads",
+      "GQA belongs to gemma2, llama, mistral, mixtral, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and qwen3_moe");
   expect([](ModelConfig& c) { c.own["rope_factor"] = 0.5; }, "model.rope_factor", "must be at least 1");
   expect([](ModelConfig& c) { c.own["rope_original_length"] = int64_t{0}; }, "model.rope_original_length",
          "must be at least 1");
@@ -121,7 +124,7 @@ TEST(ModelConfig, SurvivesHuggingFacesFormat) {
   config.max_sequence_length = 333;
   config.norm_epsilon = 2e-5;
   config.initializer_range = 0.03;
-  for (const std::string family : {"gemma2", "gpt2", "llama", "mistral", "mpt", "olmo2", "qwen2", "qwen3"}) {
+  for (const std::string& family : model_family_names()) {
     ModelConfig c = config;
     c.family = family;
     if (family == "gpt2") c.dropout = 0.25;
@@ -144,6 +147,16 @@ TEST(ModelConfig, SurvivesHuggingFacesFormat) {
       c.own["logit_softcap"] = 12.5;
     }
     if (family == "llama") c.tie_embeddings = true;
+    if (model_family(family).find_key("experts") != nullptr) {
+      c.own["experts"] = int64_t{7};
+      c.own["experts_per_token"] = int64_t{3};
+      if (family != "mixtral") c.own["normalized_expert_weights"] = true;
+      if (family.starts_with("qwen")) {
+        c.own["expert_ffn_width"] = int64_t{40};
+        c.own["sparse_step"] = int64_t{2};
+        c.own["first_dense_layers"] = int64_t{1};
+      }
+    }
     c = c.resolved();
     EXPECT_EQ(from_hugging_face(to_hugging_face(c)), c) << family;
   }
@@ -472,7 +485,39 @@ TEST(ModelConfig, PublishedModelsHaveTheirNumbersOfParameters) {
       {R"({"model_type": "gemma2", "vocab_size": 256000, "hidden_size": 4608, "intermediate_size": 36864,
            "num_hidden_layers": 46, "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 128,
            "query_pre_attn_scalar": 144})",
-       27'227'128'320}};
+       27'227'128'320},
+      // Mixtral 8x7B
+      {R"({"model_type": "mixtral", "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336,
+           "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "num_local_experts": 8,
+           "num_experts_per_tok": 2, "max_position_embeddings": 32768, "output_router_logits": false,
+           "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "router_aux_loss_coef": 0.02, "sliding_window": null,
+           "tie_word_embeddings": false})",
+       46'702'792'704},
+      // OLMoE 1B-7B
+      {R"({"model_type": "olmoe", "vocab_size": 50304, "hidden_size": 2048, "intermediate_size": 1024,
+           "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16, "num_experts": 64,
+           "num_experts_per_tok": 8, "norm_topk_prob": false, "clip_qkv": null, "attention_bias": false,
+           "max_position_embeddings": 4096, "rope_scaling": null, "router_aux_loss_coef": 0.01})",
+       6'919'161'856},
+      // Qwen1.5-MoE-A2.7B
+      {R"({"model_type": "qwen2_moe", "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 5632,
+           "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_experts": 60,
+           "num_experts_per_tok": 4, "decoder_sparse_step": 1, "norm_topk_prob": false, "num_hidden_layers": 24,
+           "num_attention_heads": 16, "num_key_value_heads": 16, "use_sliding_window": false,
+           "sliding_window": 32768, "max_window_layers": 21, "tie_word_embeddings": false})",
+       14'315'784'192},
+      // Qwen3-30B-A3B
+      {R"({"model_type": "qwen3_moe", "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 6144,
+           "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "norm_topk_prob": true,
+           "decoder_sparse_step": 1, "mlp_only_layers": [], "num_hidden_layers": 48, "num_attention_heads": 32,
+           "num_key_value_heads": 4, "head_dim": 128, "attention_bias": false, "use_sliding_window": false,
+           "sliding_window": null, "max_window_layers": 48, "rope_theta": 1000000.0})",
+       30'532'122'624},
+      // Qwen3-235B-A22B, under the other name of the number of experts
+      {R"({"model_type": "qwen3_moe", "vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 12288,
+           "moe_intermediate_size": 1536, "num_local_experts": 128, "num_experts_per_tok": 8, "norm_topk_prob": true,
+           "num_hidden_layers": 94, "num_attention_heads": 64, "num_key_value_heads": 4, "head_dim": 128})",
+       235'093'634'560}};
   for (const auto& [text, parameters] : published)
     EXPECT_EQ(parameter_count(from_hugging_face(Json::parse(text))), parameters) << text;
 }
@@ -508,7 +553,7 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
     expect_error_of_config([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
   };
   expect("model_type", "falcon", ErrorKind::kUnsupported, "model_type 'falcon'",
-         "Implemented are gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2 and qwen3.");
+         "Implemented are gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and qwen3_moe.");
   expect("hidden_act", "gelu", ErrorKind::kUnsupported, "hidden_act = \"gelu\"", "Only \"silu\" is implemented.");
   expect("attention_bias", true, ErrorKind::kUnsupported, "attention_bias = true", "Only false is implemented.");
   expect("hidden_size", "wide", ErrorKind::kInvalidArgument, "'hidden_size' has an unexpected kind of value", "");

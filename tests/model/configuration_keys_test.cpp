@@ -504,7 +504,9 @@ TEST(ConfigurationFile, OtherModelTypesAreRefusedWithTheFamiliesThereAre) {
       ADD_FAILURE() << type;
     } catch (const Error& error) {
       EXPECT_EQ(error.message(), fmt::format("model_type '{}'", type));
-      EXPECT_EQ(error.hint(), "Implemented are gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2 and qwen3.");
+      EXPECT_EQ(error.hint(),
+                "Implemented are gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and "
+                "qwen3_moe.");
     }
 }
 

@@ -72,7 +72,8 @@ SafetensorsModel write(const std::filesystem::path& path, const std::vector<Stor
 }
 
 TEST(HuggingFace, AModelSurvivesSavingAndLoading) {
-  for (const char* family : {"gemma2", "gpt2", "llama", "mistral", "mpt", "olmo2", "qwen2", "qwen3"}) {
+  for (const char* family : {"gemma2", "gpt2", "llama", "mistral", "mixtral", "mpt", "olmo2", "olmoe", "qwen2",
+                             "qwen2_moe", "qwen3", "qwen3_moe"}) {
     const TemporaryDirectory directory;
     const auto model = LanguageModel::create(small_model_of_file_config(family), 3);
     // Small files: the weights go to several, with an index.
@@ -238,7 +239,9 @@ TEST(HuggingFace, NamesAConfigurationThatCannotBeRead) {
                "Fetch config.json again.");
   write_file_atomically(path, std::string_view(R"({"model_type": "gpt_neox", "vocab_size": 5})"));
   expect_error([&] { read_hugging_face_config(directory.path()); }, ErrorKind::kUnsupported, path,
-               "model_type 'gpt_neox'", "Implemented are gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2 and qwen3.");
+               "model_type 'gpt_neox'",
+               "Implemented are gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and "
+               "qwen3_moe.");
 }
 
 }  // namespace

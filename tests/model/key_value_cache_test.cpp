@@ -184,6 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Families, KeyValueCacheTest,
                                          std::tuple{"mistral", "cpu"}, std::tuple{"mpt", "cpu"},
                                          std::tuple{"qwen2", "cpu"}, std::tuple{"qwen3", "cpu"},
                                          std::tuple{"olmo2", "cpu"}, std::tuple{"gemma2", "cpu"},
+                                         std::tuple{"olmoe", "cpu"}, std::tuple{"qwen2_moe", "cpu"},
                                          std::tuple{"llama", "emulator:sm_90a"}, std::tuple{"mpt", "emulator:gfx942"}),
                          test_name);
 

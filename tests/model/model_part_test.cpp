@@ -99,7 +99,8 @@ TEST_P(Parts, TogetherHoldEveryParameterOnceWithItsValues) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Parts,
-                         testing::Values("gemma2", "gpt2", "llama", "mistral", "mpt", "olmo2", "qwen2", "qwen3"),
+                         testing::Values("gemma2", "gpt2", "llama", "mistral", "mixtral", "mpt", "olmo2", "olmoe",
+                                         "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "causeway/model/experts.h"
 #include "causeway/model/hugging_face.h"
 #include "tests/model/model_test_support.h"
 
@@ -62,8 +64,20 @@ class Parity : public testing::TestWithParam<const char*> {
     expect_parity("loss", results[1], expected(file_, "loss"));
     for (size_t i = 0; i < model_->parameters().size(); ++i) {
       const std::string& name = model_->parameters()[i].name;
-      expect_parity("gradient of " + name, results[2 + i], expected(file_, "grad." + name));
+      expect_parity("gradient of " + name, results[2 + i], expected_gradient(model_->parameters()[i]));
     }
+  }
+
+  // Of experts a file has a tensor for each, whatever the layout of their weights.
+  HostTensor expected_gradient(const Parameter& parameter) const {
+    HostTensor all;
+    for (const WrittenTensor& one : written_tensors(parameter)) {
+      const HostTensor part = expected(file_, "grad." + one.name);
+      all.dtype = part.dtype;
+      all.values.insert(all.values.end(), part.values.begin(), part.values.end());
+    }
+    all.shape = parameter.stored_shape();
+    return all;
   }
 
   SafetensorsFile file_;
@@ -76,15 +90,59 @@ TEST_P(Parity, OfTheProgramOnTheCpu) { expect_all(run_on_cpu(function(), argumen
 
 TEST_P(Parity, EveryTensorOfTheCheckpointIsAParameter) {
   const SafetensorsFile weights(fixture(GetParam()) / "model.safetensors");
-  std::vector<std::string> names;
-  for (const Parameter& parameter : model_->parameters()) names.push_back(parameter.name);
-  std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, weights.names());
+  std::set<std::string> names;
+  for (const StoredWeight& weight : find_weights(*model_, SafetensorsModel(fixture(GetParam()))))
+    for (const std::string& name : weight.stored_names()) names.insert(name);
+  EXPECT_EQ(std::vector<std::string>(names.begin(), names.end()), weights.names());
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Parity,
-                         testing::Values("gemma2", "gpt2", "llama", "llama3", "llama_tied", "mistral", "mpt",
-                                         "mpt_heads6", "olmo2", "qwen2", "qwen3"),
+                         testing::Values("gemma2", "gpt2", "llama", "llama3", "llama_tied", "mistral", "mixtral", "mpt",
+                                         "mpt_heads6", "olmo2", "olmoe", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
+                         [](const auto& info) { return std::string(info.param); });
+
+class ParityOfRouters : public Parity {
+ protected:
+  // Results: the load-balancing loss, and its gradient for the weights of each router.
+  std::vector<Tensor> balance(const std::vector<Tensor>& arguments) const {
+    RouterStatistics routing;
+    ForwardInputs inputs;
+    inputs.tokens = arguments[0];
+    inputs.routing = &routing;
+    model_->hidden_states(inputs);
+    std::vector<Tensor> weights;
+    for (const Parameter& parameter : model_->parameters())
+      if (is_router(parameter.name)) weights.push_back(parameter.tensor);
+    std::vector<Tensor> results = {routing.balance()};
+    for (Tensor& gradient : gradients(results.front(), weights)) results.push_back(std::move(gradient));
+    return results;
+  }
+
+  static bool is_router(const std::string& name) {
+    return name.ends_with("mlp.gate.weight") || name.ends_with("block_sparse_moe.gate.weight");
+  }
+
+  void expect_balance(const std::vector<HostTensor>& results) const {
+    expect_parity("load-balancing loss", results[0], expected(file_, "balance.loss"));
+    size_t next = 1;
+    for (const Parameter& parameter : model_->parameters()) {
+      if (!is_router(parameter.name)) continue;
+      std::string name = parameter.name;
+      if (const size_t at = name.find("block_sparse_moe"); at != std::string::npos) name.replace(at, 16, "mlp");
+      expect_parity(name, results[next++], expected(file_, "balance.grad." + name));
+    }
+    EXPECT_EQ(next, results.size());
+    EXPECT_GT(next, 1u);
+  }
+};
+
+TEST_P(ParityOfRouters, LoadBalancingLoss) {
+  const ModelFunction function = [this](const std::vector<Tensor>& arguments) { return balance(arguments); };
+  expect_balance(run_on_interpreter(function, arguments()));
+  expect_balance(run_on_cpu(function, arguments()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ParityOfRouters, testing::Values("mixtral", "olmoe", "qwen2_moe", "qwen3_moe"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

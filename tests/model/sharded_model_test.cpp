@@ -208,7 +208,8 @@ TEST_P(EveryFamilyOnMeshes, LossAndGradientsAreThoseOfOneDevice) {
 
 std::vector<OnMesh> cases() {
   std::vector<OnMesh> all;
-  for (const char* family : {"gemma2", "gpt2", "llama", "mpt", "olmo2", "qwen2", "qwen3"})
+  for (const char* family :
+       {"gemma2", "gpt2", "llama", "mixtral", "mpt", "olmo2", "olmoe", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"})
     for (const Mesh& mesh : {mesh_of(2, 1, 1, 1), mesh_of(1, 2, 1, 1), mesh_of(2, 2, 1, 1), mesh_of(1, 1, 1, 2),
                              mesh_of(1, 2, 1, 2), mesh_of(1, 1, 2, 1), mesh_of(2, 1, 2, 2)})
       all.push_back({family, mesh});

@@ -530,6 +530,29 @@ TEST(Shard, HybridAddsUpPartsOfGradientsOverTheOtherAxis) {
   EXPECT_EQ(count.at("all_gather f32[2, 4, 4]"), 1);
 }
 
+// Each rank's rows are permuted among themselves: nothing is exchanged. Where another axis cuts the same rows, whose
+// order does not follow it, values are the same.
+TEST(Shard, PermutationsOfSlabsStayOnTheirRanks) {
+  const Graph graph = parse_graph(R"(%0 = input "x" : f32[8, 6]
+%1 = input "index" : i32[2, 4]
+%2 = input "y" : f32[2, 4, 6]
+%3 = input "z" : i32[8]
+%4 = gather(%0, %1) {axes=[0], permutes} : f32[2, 4, 6]
+%5 = scatter_add(%3, %1, %1) {axes=[0], permutes} : i32[8]
+assign %2 = %4
+assign %3 = %5
+return
+)");
+  std::vector<HostTensor> inputs = inputs_of(graph, 7);
+  inputs[1] = make_host_tensor(DType::kI32, {2, 4}, {2, 0, 3, 1, 5, 4, 7, 6});
+  const auto parse = [](const char* text) { return Sharding::parse(text); };
+  const std::vector<Sharding> cut = {parse("a,-"), parse("a,-"), parse("a,-,-"), parse("a")};
+  expect_same_values(graph, inputs, cut, one_axis(2), "rows");
+  EXPECT_TRUE(collectives_of(shard(with_shardings(graph, cut, one_axis(2)), one_axis(2))).empty());
+  const std::vector<Sharding> both = {parse("a+b,-"), parse("a,-"), parse("a,b,-"), parse("a")};
+  expect_same_values(graph, inputs, both, two_axes(2, 2), "rows that two axes cut");
+}
+
 TEST(Shard, ALossOverACutVocabularyMovesOneNumberForEachToken) {
   const Mesh mesh = one_axis(2, false);
   const Graph graph = parse_graph(R"(%0 = input "x" : f32[6, 4]

@@ -26,7 +26,7 @@ std::set<std::string> functions_in_headers() {
     const std::set<std::string> found =
         matches(read_text_file(kSource + "/" + header),
                 std::regex("(?:^|\n)(?:Tensor|TopK|std::vector<Tensor>|AttentionResult|MaskFunction|ScoreFunction|"
-                           "AdamWUpdate|SgdUpdate|LossAndZLoss) ([a-z][a-z0-9_]*)\\("));
+                           "AdamWUpdate|SgdUpdate|LossAndZLoss|ExpertChoice|ExpertRows) ([a-z][a-z0-9_]*)\\("));
     EXPECT_FALSE(found.empty()) << header;
     names.insert(found.begin(), found.end());
   }

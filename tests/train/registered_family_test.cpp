@@ -104,7 +104,9 @@ TEST(RegisteredFamily, IsKnownToRecipesWhileItIsRegistered) {
     EXPECT_EQ(keys().size(), before.size() + 2);
     for (const RecipeKey& key : recipe_keys()) {
       if (key.key == "model.family") {
-        EXPECT_EQ(key.meaning, "gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2, qwen3 or pointwise");
+        EXPECT_EQ(key.meaning,
+                  "gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3, qwen3_moe or "
+                  "pointwise");
         EXPECT_EQ(key.choices.back(), "pointwise");
       }
       if (key.key == "model.residual_scale") {
@@ -123,7 +125,7 @@ TEST(RegisteredFamily, IsKnownToRecipesWhileItIsRegistered) {
   EXPECT_EQ(keys(), before);
   EXPECT_EQ(error_of_family("model: {family: pointwise}"),
             "file.yaml: model.family: unknown model family 'pointwise' | Families are gemma2, gpt2, llama, mistral, "
-            "mpt, olmo2, qwen2 and qwen3.");
+            "mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and qwen3_moe.");
   EXPECT_EQ(error_of_family("model: {residual_scale: 2}"),
             "file.yaml: model.residual_scale: unknown key | `causeway recipe keys` lists all keys.");
 }
@@ -150,7 +152,9 @@ TEST(RegisteredFamily, SurvivesHuggingFacesFormat) {
     from_hugging_face({{"model_type", "falcon"}, {"vocab_size", 5}});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.hint(), "Implemented are gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2, qwen3 and pointwise_lm.");
+    EXPECT_EQ(error.hint(),
+              "Implemented are gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3, "
+              "qwen3_moe and pointwise_lm.");
   }
 }
 

@@ -1,6 +1,7 @@
 #include "causeway/train/hugging_face/export_checkpoint.h"
 
 #include <cmath>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -154,13 +155,17 @@ class Export {
  private:
   void write_tensors() {
     std::vector<NamedTensorSpec> tensors;
-    for (const Parameter& parameter : model_->parameters()) {
-      tensors.push_back({parameter.name, options_.dtype, evaluate(parameter.tensor.shape(), {})});
-      result_.bytes += checked_volume(tensors.back().shape, size_bytes(options_.dtype)).value();
-    }
-    const auto source = [this](const std::string& name, const Box& box, std::span<float> values) {
-      const Tensor& tensor = model_->parameter(name).tensor;
-      const uint64_t first = contiguous_position(whole_box(evaluate(tensor.shape(), {})), box).value();
+    std::map<std::string, WrittenTensor> by_name;
+    for (const Parameter& parameter : model_->parameters())
+      for (const WrittenTensor& one : written_tensors(parameter)) {
+        tensors.push_back({one.name, options_.dtype, one.shape});
+        by_name.emplace(one.name, one);
+        result_.bytes += checked_volume(one.shape, size_bytes(options_.dtype)).value();
+      }
+    const auto source = [&](const std::string& name, const Box& box, std::span<float> values) {
+      const WrittenTensor& written = by_name.at(name);
+      const uint64_t first = written.first + contiguous_position(whole_box(written.shape), box).value();
+      const Tensor& tensor = model_->parameter(written.parameter).tensor;
       tensor.read_bytes_from(first * sizeof(float), std::as_writable_bytes(values));
     };
     write_weights(directory_.directory(), tensors, source, options_.max_file_bytes);

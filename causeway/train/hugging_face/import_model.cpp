@@ -22,8 +22,29 @@ DType main_type(const std::vector<NamedTensorSpec>& tensors) {
   return std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
-void read_values(const SafetensorsModel& weights, const StoredWeight& weight, const Box& box, std::span<float> values) {
-  read_weight(weights, weight, contiguous_position(whole_box(weight.shape), box).value(), values);
+// A tensor that is written, and the weight that it is of.
+struct Source {
+  const StoredWeight* weight;
+  WrittenTensor written;
+};
+
+void read_values(const SafetensorsModel& weights, const Source& source, const Box& box, std::span<float> values) {
+  const uint64_t first = contiguous_position(whole_box(source.written.shape), box).value();
+  read_weight(weights, *source.weight, source.written.first + first, values);
+}
+
+// Blocks have the same sizes in every layout.
+bool same_values(const SafetensorsModel& a, const StoredWeight& of_a, const SafetensorsModel& b,
+                 const StoredWeight& of_b) {
+  const auto bytes = [](const SafetensorsModel& weights, const StoredBlock& block) {
+    const std::span<const std::byte> all = weights.data(block.name);
+    const uint64_t size = all.size() / checked_volume(weights.entry(block.name).shape).value();
+    return all.subspan(block.first * size, block.count * size);
+  };
+  if (of_a.blocks.size() != of_b.blocks.size()) return false;
+  for (size_t i = 0; i < of_a.blocks.size(); ++i)
+    if (!std::ranges::equal(bytes(a, of_a.blocks[i]), bytes(b, of_b.blocks[i]))) return false;
+  return true;
 }
 
 // What was written, read as model.from reads it: the same names, and where the type stayed the same bits.
@@ -33,8 +54,7 @@ void require_same(const ModelConfig& config, const LanguageModel& model, const S
   const std::vector<StoredWeight> again = find_weights(model, copy);
   bool same = to_hugging_face(read_hugging_face_config(written)) == to_hugging_face(config);
   for (size_t i = 0; i < found.size(); ++i)
-    same = same && (found[i].stored_type != again[i].stored_type ||
-                    std::ranges::equal(source.data(found[i].stored_name), copy.data(again[i].stored_name)));
+    same = same && (found[i].stored_type != again[i].stored_type || same_values(source, found[i], copy, again[i]));
   if (!same)
     throw Error(ErrorKind::kCorrupt, "what was written reads back otherwise: nothing was imported", written.string(),
                 "Look after the disk and the machine's memory, and try again; report it if it comes again.");
@@ -48,15 +68,18 @@ ImportResult import_checked(const ImportOptions& options) {
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(config, std::nullopt);
   const std::vector<StoredWeight> found = find_weights(*model, weights);
   ImportResult result;
-  std::map<std::string, const StoredWeight*> by_name;
+  std::map<std::string, Source> by_name;
   std::vector<std::string> read;
   std::vector<NamedTensorSpec> tensors;
   for (const StoredWeight& weight : found) {
-    by_name[weight.name] = &weight;
-    read.push_back(weight.stored_name);
-    tensors.push_back({weight.name, options.dtype.value_or(weight.dtype), weight.shape});
+    for (std::string& name : weight.stored_names()) read.push_back(std::move(name));
+    const DType dtype = options.dtype.value_or(weight.dtype);
+    for (const WrittenTensor& written : written_tensors(model->parameter(weight.name))) {
+      by_name.insert({written.name, {&weight, written}});
+      tensors.push_back({written.name, dtype, written.shape});
+    }
     result.elements[weight.stored_type] += static_cast<int64_t>(checked_volume(weight.shape).value());
-    result.bytes += checked_volume(weight.shape, size_bytes(tensors.back().dtype)).value();
+    result.bytes += checked_volume(weight.shape, size_bytes(dtype)).value();
   }
   require_no_other_tensors(config, weights, read);
   const std::set<std::string> taken(read.begin(), read.end());
@@ -70,7 +93,7 @@ ImportResult import_checked(const ImportOptions& options) {
 
   ModelDirectory directory(options.output, options.overwrite);
   const auto source = [&](const std::string& name, const Box& box, std::span<float> values) {
-    read_values(weights, *by_name.at(name), box, values);
+    read_values(weights, by_name.at(name), box, values);
   };
   write_weights(directory.directory(), tensors, source, options.max_file_bytes);
   directory.write(config, options.dtype.value_or(main_type(tensors)), companions);

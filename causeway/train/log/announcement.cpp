@@ -12,6 +12,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/log.h"
+#include "causeway/model/experts.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
@@ -112,8 +113,10 @@ void announce_changes(const RunParts& run, const Resumed& resumed) {
 
 void announce_model(const RunParts& run, const FlopsUtilization& utilization) {
   const StepCost cost = run.step.cost();
-  notice("{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", run.recipe.name,
-         format_count(static_cast<double>(parameter_count(run.recipe.model))),
+  const int64_t parameters = parameter_count(run.recipe.model), active = active_parameter_count(run.recipe.model);
+  notice("{}: {} parameters{}, {} tokens of training text, {:.3g} GFLOP a step\n", run.recipe.name,
+         format_count(static_cast<double>(parameters)),
+         active == parameters ? "" : fmt::format(", {} of them active", format_count(static_cast<double>(active))),
          format_count(static_cast<double>(run.dataset.token_count())), cost.flops.total() / 1e9);
   if (const std::string adapters = describe_adapters(run.model); !adapters.empty())
     notice("adapters: {}; all else stays as it is in {}\n", adapters, run.recipe.model_from);

@@ -177,6 +177,8 @@ std::vector<Field> fields(Recipe& r) {
   all.insert(all.end(), rest.begin(), rest.end());
   rest = grpo_fields(r.grpo);
   all.insert(all.end(), rest.begin(), rest.end());
+  rest = moe_fields(r.moe);
+  all.insert(all.end(), rest.begin(), rest.end());
   rest = optimizer_fields(r.optimizer);
   all.insert(all.end(), rest.begin(), rest.end());
   rest = {
@@ -419,6 +421,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   check_preference(r);
   check_offload(r);
   check_grpo(r);
+  check_moe(r);
   require(r.train.recompute_layers >= 0 && r.train.recompute_layers <= r.model.layers, "train.recompute_layers",
           fmt::format("must be from 0 to the model's layers, {}", r.model.layers));
   require(r.train.recompute_layers == 0 || r.train.recompute.value_or(RecomputePolicy::kNone) != RecomputePolicy::kNone,
@@ -466,6 +469,7 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
             "has no effect without lora.rank, the rank of the adapters", hint);
   refuse_preference_without_effect(r);
   refuse_grpo_without_effect(r);
+  refuse_moe_without_effect(r);
   if (const std::string key = moment_key_without_effect(r.optimizer); !key.empty())
     require(false, "optimizer." + key,
             fmt::format("has no effect on averages in {} (optimizer.moments)", r.optimizer.own_text("moments")), hint);

@@ -21,6 +21,7 @@
 #include "causeway/train/recipe/choices.h"
 #include "causeway/train/recipe/data_sources.h"
 #include "causeway/train/recipe/grpo_config.h"
+#include "causeway/train/recipe/moe_config.h"
 #include "causeway/train/recipe/offload_config.h"
 #include "causeway/train/recipe/preference_config.h"
 #include "causeway/train/recipe/schedule.h"
@@ -63,6 +64,7 @@ struct Recipe {
 
   PreferenceConfig preference;
   GrpoConfig grpo;
+  MoeConfig moe;
 
   OptimizerConfig optimizer;
 

@@ -1,5 +1,6 @@
 // The sum over the targets of the whole batch divided by their number, however it is split; and the z-loss of the same
-// targets, with train.z_loss, which is minimized together with it and is a figure of its own.
+// targets, with train.z_loss, which is minimized together with it and is a figure of its own. So are the losses of
+// routers (moe.*) where the model has experts, and there are figures of how routers share out tokens.
 #pragma once
 
 #include "causeway/train/step/objective.h"

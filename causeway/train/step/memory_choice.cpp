@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "causeway/model/experts.h"
+
 namespace causeway::train {
 namespace {
 
@@ -70,7 +72,7 @@ MemoryPrices memory_prices(const Recipe& recipe, const Target& target, int64_t s
   if (!target.has_own_memory()) return prices;
   const double tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
   const double flops =
-      2 * static_cast<double>(parameter_count(recipe.model)) * tokens / static_cast<double>(recipe.mesh.ranks());
+      2 * static_cast<double>(active_parameter_count(recipe.model)) * tokens / static_cast<double>(recipe.mesh.ranks());
   prices.forward_bytes = flops / target.usual_flops_per_second() * target.host_bytes_per_second();
   return prices;
 }

@@ -25,7 +25,7 @@ class Objective {
   // Of one micro-batch: f32 [] each, the loss and then figures to be shown. Those of all micro-batches add up to those
   // of the batch. Of a whole model.
   virtual std::vector<Tensor> trace(const LanguageModel& model, const MicroBatch& batch) const = 0;
-  // What is minimized, of what trace() gives: the loss, or it and a figure.
+  // What is minimized, of what trace() gives: the loss, or it and some of the figures.
   virtual Tensor minimized(const std::vector<Tensor>& values) const { return values.front(); }
   // What the figures behind the loss are called in metrics.
   virtual std::vector<std::string> figure_names() const { return {}; }

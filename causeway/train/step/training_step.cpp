@@ -10,6 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/hash.h"
 #include "causeway/graph/op.h"
+#include "causeway/model/experts.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/model/quantized_weight.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
@@ -104,7 +105,7 @@ double output_in_layers(const Recipe& recipe) {
   one.layers = 1;
   two.layers = 2;
   const double attended = static_cast<double>(recipe.data.sequence_length) / 2;
-  const double layer = static_cast<double>(parameter_count(two) - parameter_count(one)) +
+  const double layer = static_cast<double>(active_parameter_count(two) - active_parameter_count(one)) +
                        2 * attended * static_cast<double>(recipe.model.heads * recipe.model.head_dim);
   return static_cast<double>(recipe.model.vocabulary_size * recipe.model.width) / layer;
 }
