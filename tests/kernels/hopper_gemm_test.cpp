@@ -901,14 +901,14 @@ TEST(HopperGemm, AssemblesWithoutSpillsOrNotes) {
           HopperGemmTile{256, 144, 3, 1}, HopperGemmTile{256, 192, 3, 1}, HopperGemmTile{192, 160, 3, 1},
           HopperGemmTile{192, 176, 4, 1, false, false, true}, HopperGemmTile{192, 192, 3, 1},
           HopperGemmTile{128, 192, 5, 1, false, false, true}}) {
-      expect_no_spills({.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile});
-      for (const int residuals : {0, 1})
-        expect_no_spills({.a_along_k = a_along_k,
-                          .b_along_k = !a_along_k,
-                          .tile = tile,
-                          .residuals = residuals,
-                          .wide_residuals = true,
-                          .sent_bytes = 4});
+      // The fullest epilogue takes the most registers; those without are compiled in one order.
+      if (a_along_k) expect_no_spills({.a_along_k = true, .b_along_k = false, .tile = tile});
+      expect_no_spills({.a_along_k = a_along_k,
+                        .b_along_k = !a_along_k,
+                        .tile = tile,
+                        .residuals = 1,
+                        .wide_residuals = true,
+                        .sent_bytes = 4});
     }
     if (a_along_k)
       for (const HopperGemmTile tile :
