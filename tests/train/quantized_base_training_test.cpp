@@ -148,7 +148,7 @@ TEST(QuantizedBaseTraining, DevicesGiveTheSameLosses) {
 
 // Of the matrices of many layers a few are whole at any time, in the forward pass and in the backward one.
 TEST(QuantizedBaseTraining, FewMatricesAreDequantizedAtATime) {
-  constexpr int kLayers = 6;
+  static constexpr int kLayers = 6;
   struct Planned {
     int64_t weights = 0, activations = 0;
   };
