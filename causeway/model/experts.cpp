@@ -5,6 +5,7 @@
 #include "causeway/base/error.h"
 #include "causeway/model/family.h"
 #include "causeway/model/mesh_axis.h"
+#include "causeway/model/parameter_sharding.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
 
@@ -175,7 +176,9 @@ Tensor RouterStatistics::mean_entropy() const { return entropy * (1 / tokens); }
 Tensor mix_experts(const Tensor& x, const ExpertWeights& weights, const ExpertShape& shape,
                    const std::function<Tensor(const Tensor&, const Tensor&)>& gated, RouterStatistics* statistics) {
   const Slabs slabs(x);
-  const Tensor tokens = slabs.cut(x);
+  // Whole over tp, of which each rank has a part of every expert: all of them route the same tokens.
+  const Mesh& mesh = Context::current()->mesh();
+  const Tensor tokens = slabs.cut(mesh.empty() ? x : constrain_sharding(x, token_sharding(x.shape(), mesh)));
   const Tensor logits = linear(tokens, weights.router);
   const ExpertChoice choice = choose_experts(logits, shape.per_token, shape.normalized);
   const ExpertRows rows = rows_by_expert(choice.experts, shape.experts);

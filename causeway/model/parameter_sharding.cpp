@@ -84,11 +84,17 @@ Sharding batch_sharding(const Mesh& mesh) {
   return sharding;
 }
 
-Sharding stream_sharding(const Shape& shape, const Mesh& mesh) {
+Sharding token_sharding(const Shape& shape, const Mesh& mesh) {
   Sharding sharding;
   sharding.dims.resize(shape.size());
   for (const MeshAxisId axis : {kFsdp, kDp}) try_cut(sharding.dims[0], shape[0], mesh, axis);
-  for (const MeshAxisId axis : {kCp, kTp}) try_cut(sharding.dims[1], shape[1], mesh, axis);
+  try_cut(sharding.dims[1], shape[1], mesh, kCp);
+  return sharding;
+}
+
+Sharding stream_sharding(const Shape& shape, const Mesh& mesh) {
+  Sharding sharding = token_sharding(shape, mesh);
+  try_cut(sharding.dims[1], shape[1], mesh, kTp);
   return sharding;
 }
 

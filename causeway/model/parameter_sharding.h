@@ -46,6 +46,9 @@ double held_share(const Mesh& mesh);
 // Of the tokens of a batch [rows, sequence]: rows over fsdp and dp, positions over cp.
 Sharding batch_sharding(const Mesh& mesh);
 
+// Of tokens [rows, sequence, ...] whose positions tp does not cut: as the batch, as far as the sizes divide.
+Sharding token_sharding(const Shape& shape, const Mesh& mesh);
+
 // Of the residual stream [rows, sequence, width]: as the batch, and positions over tp too (sequence parallelism), as
 // far as the sizes divide.
 Sharding stream_sharding(const Shape& shape, const Mesh& mesh);

@@ -121,6 +121,24 @@ Tensor index_copy(const Tensor& x, int64_t axis, const Tensor& index, const Tens
   return primitive_scatter_add(x, index, source, along, true);
 }
 
+Tensor gather_permuted(const Tensor& x, const Tensor& index) {
+  Attributes attributes;
+  attributes.axes = {0};
+  attributes.permutes = true;
+  return reshape(apply(Op::kGather, {x, index}, std::move(attributes)), x.shape());
+}
+
+// passes/builder.cpp knows it by this form (permutation_back()).
+Tensor inverse_permutation(const Tensor& index) {
+  const Shape rows = {element_count(index.shape())};
+  Attributes attributes;
+  attributes.axes = {0};
+  attributes.permutes = true;
+  const Tensor numbers = reshape(index_tensor(DType::kI32, rows, 0), index.shape());
+  const Tensor zeros = constant_tensor(DType::kI32, rows, 0);
+  return reshape(apply(Op::kScatterAdd, {zeros, index, numbers}, std::move(attributes)), index.shape());
+}
+
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
   require_index("one_hot", index);
   require_argument(classes >= 1, "one_hot", fmt::format("{} classes", classes), {index});

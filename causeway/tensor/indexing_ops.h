@@ -24,6 +24,12 @@ Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tenso
 // x with whole slices replaced. What has one index adds up.
 Tensor index_copy(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
 
+// Rows of x [P R, ...] by i32 [P, R], each line of which is a permutation of its own R rows: that nothing is read twice
+// makes the gradient a gather too.
+Tensor gather_permuted(const Tensor& x, const Tensor& index);
+// The permutations that undo those of i32 [P, R].
+Tensor inverse_permutation(const Tensor& index);
+
 // A new last axis with 1 at each index and 0 elsewhere (all 0 where the index is outside).
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype = DType::kF32);
 

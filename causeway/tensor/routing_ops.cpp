@@ -1,8 +1,8 @@
 #include "causeway/tensor/routing_ops.h"
 
-#include "causeway/graph/op.h"
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"
+#include "causeway/tensor/indexing_ops.h"
 #include "causeway/tensor/reduction_ops.h"
 #include "causeway/tensor/shape_ops.h"
 
@@ -19,25 +19,6 @@ Tensor sums_before(const Tensor& x) {
   const Tensor blocks = reshape(x, {x.size(0), tokens.constant() / kBlock, kBlock, x.size(2)});
   const Tensor of_blocks = cast(sum(blocks, {2}), DType::kI32);
   return reshape(scan(blocks, 2) + unsqueeze(scan(of_blocks, 1), 2), x.shape());
-}
-
-// Rows of x [P R, ...] by i32 [P, R], each slab's a permutation of its own: [P R, ...].
-Tensor permuted(const Tensor& x, const Tensor& index) {
-  Attributes attributes;
-  attributes.axes = {0};
-  attributes.permutes = true;
-  return reshape(apply(Op::kGather, {x, index}, std::move(attributes)), x.shape());
-}
-
-// The permutation that undoes one. passes/builder.cpp knows it by this form (permutation_back()).
-Tensor inverse(const Tensor& index) {
-  const Shape rows = {element_count(index.shape())};
-  Attributes attributes;
-  attributes.axes = {0};
-  attributes.permutes = true;
-  const Tensor numbers = reshape(index_tensor(DType::kI32, rows, 0), index.shape());
-  const Tensor zeros = constant_tensor(DType::kI32, rows, 0);
-  return reshape(apply(Op::kScatterAdd, {zeros, index, numbers}, std::move(attributes)), index.shape());
 }
 
 Shape flat_rows(const Tensor& index, const Dim& width) { return {element_count(index.shape()), width}; }
@@ -84,7 +65,7 @@ ExpertRows rows_by_expert(const Tensor& experts, int64_t count) {
   const Shape flat = {slabs, tokens * Dim(k)};
   const Tensor start = index_tensor(DType::kI32, flat, 0) * dimension_scalar(flat[1], DType::kI32);
   rows.row_of_slot = start + reshape(row, flat);
-  rows.slot_of_row = inverse(rows.row_of_slot);
+  rows.slot_of_row = inverse_permutation(rows.row_of_slot);
   return rows;
 }
 
@@ -95,7 +76,7 @@ Tensor permute_rows(const Tensor& x, const ExpertRows& rows) {
   const Dim& width = x.size(2);
   const Tensor repeated = broadcast_to(unsqueeze(x, 2), {slabs, x.size(1), rows.per_token, width});
   const Tensor flat = reshape(repeated, flat_rows(rows.row_of_slot, width));
-  return reshape(permuted(flat, rows.slot_of_row), {slabs, count, width});
+  return reshape(gather_permuted(flat, rows.slot_of_row), {slabs, count, width});
 }
 
 Tensor combine_rows(const Tensor& y, const Tensor& weights, const ExpertRows& rows) {
@@ -105,7 +86,7 @@ Tensor combine_rows(const Tensor& y, const Tensor& weights, const ExpertRows& ro
                    "combine_rows", "takes values [P, T k, d] and weights [P, T, k] of the tokens that were routed",
                    {y, weights, rows.row_of_slot});
   const Dim& width = y.size(2);
-  const Tensor by_slot = permuted(reshape(y, flat_rows(rows.row_of_slot, width)), rows.row_of_slot);
+  const Tensor by_slot = gather_permuted(reshape(y, flat_rows(rows.row_of_slot, width)), rows.row_of_slot);
   const Tensor of_tokens = reshape(by_slot, {slabs, weights.size(1), weights.size(2), width});
   return sum(of_tokens * unsqueeze(weights, 3), {2});
 }

@@ -84,6 +84,10 @@ class GroupedGemm : public testing::TestWithParam<std::string> {
     std::vector<HostTensor> actual = runner().run(graph, inputs);
     EXPECT_EQ(actual.size(), reference.size());
     for (size_t i = 0; i < reference.size(); ++i) {
+      if (std::ranges::all_of(reference[i].values, [](double value) { return value == 0; })) {
+        EXPECT_EQ(actual[i].values, reference[i].values) << what << ", result " << i;
+        continue;
+      }
       const Comparison comparison = compare(actual[i], reference[i], bounds::of_graph(graph));
       EXPECT_TRUE(comparison.equal) << what << ", result " << i << ": " << comparison.text << "\n"
                                     << print_graph(graph);

@@ -499,7 +499,7 @@ TEST(ConfigurationFile, RotaryObjectsAreHonouredOrRefused) {
 }
 
 TEST(ConfigurationFile, OtherModelTypesAreRefusedWithTheFamiliesThereAre) {
-  for (const char* type : {"mixtral", "llama4", "gemma", "gemma3_text", "qwen2_moe", "olmo", "gpt_bigcode", ""}) try {
+  for (const char* type : {"deepseek_v3", "llama4", "gemma", "gemma3_text", "gpt_oss", "olmo", "gpt_bigcode", ""}) try {
       from_hugging_face({{"model_type", type}, {"vocab_size", 5}});
       ADD_FAILURE() << type;
     } catch (const Error& error) {
