@@ -33,7 +33,8 @@ double parameters_left_out(const ModelConfig& config, int64_t sequences) {
   if (!shape) return 0;
   const double idle = 1 - static_cast<double>(shape->per_token) / static_cast<double>(shape->experts);
   const double of_experts = static_cast<double>(shape->experts * 3 * config.width * shape->width);
-  return std::pow(idle, static_cast<double>(sequences)) * of_experts * static_cast<double>(shape->sparse_layers(config.layers));
+  return std::pow(idle, static_cast<double>(sequences)) * of_experts *
+         static_cast<double>(shape->sparse_layers(config.layers));
 }
 
 // What a token of each sequence needs at least: every weight that is multiplied, and keys and values so far, of layers
@@ -49,9 +50,8 @@ double least_bytes_of_token(const LanguageModel& model, const GenerationCase& on
     positions += window > 0 ? std::min(window, length) : length;
   }
   const double cached = 2.0 * static_cast<double>(config.kv_heads * config.head_dim) * positions;
-  return element *
-         (static_cast<double>(parameter_count(config)) - untied - parameters_left_out(config, one.sequences) +
-          static_cast<double>(one.sequences) * cached);
+  return element * (static_cast<double>(parameter_count(config)) - untied - parameters_left_out(config, one.sequences) +
+                    static_cast<double>(one.sequences) * cached);
 }
 
 // The largest share, over sequences, that the difference has of the logits' own size, both as roots of mean squares.

@@ -210,8 +210,7 @@ void explain_generation(const ExplainCommandOptions& options, const Recipe& reci
   output("parameters: {}{}\nKV cache: {}, of {} tokens of {} sequences{}\n",
          format_count(static_cast<double>(parameters)),
          active == parameters ? "" : fmt::format(", {} of them active", format_count(static_cast<double>(active))),
-         format_bytes(forward.cache_bytes()),
-         forward.capacity(), options.generate,
+         format_bytes(forward.cache_bytes()), forward.capacity(), options.generate,
          forward.ring() > 0 ? fmt::format(", in layers with windows the last {}", forward.ring()) : "");
   print_program(program, context->device().target(), options.detail);
   if (options.resources) print_resources(program, context->library());

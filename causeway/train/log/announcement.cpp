@@ -133,8 +133,7 @@ void announce_model(const RunParts& run, const FlopsUtilization& utilization) {
   if (!run.recipe.train.recompute && run.step.recomputation() != Recomputation{})
     notice("recomputation: {}, chosen by auto\n", recomputation_text(run.step.recomputation(), run.recipe));
   const double tokens_per_step = static_cast<double>(run.recipe.train.batch_size * run.recipe.data.sequence_length);
-  for (const std::string& line : utilization.explanation(parameters, tokens_per_step))
-    notice("{}\n", line);
+  for (const std::string& line : utilization.explanation(parameters, tokens_per_step)) notice("{}\n", line);
 }
 
 void announce_weights(const RunParts& run, const std::optional<Resumed>& resumed) {

@@ -74,10 +74,13 @@ std::vector<std::string> FlopsUtilization::explanation(ParameterCounts parameter
 }
 
 nlohmann::ordered_json FlopsUtilization::basis(ParameterCounts parameters) const {
-  nlohmann::ordered_json basis = {
-      {"formula", kFormula},           {"flop_per_step", flops_.total()},    {"parameters", parameters.all},
-      {"active_parameters", parameters.active}, {"attention_density", flops_.density()}, {"at_most", at_most()},
-      {"peak_tflops", nullptr}};
+  nlohmann::ordered_json basis = {{"formula", kFormula},
+                                  {"flop_per_step", flops_.total()},
+                                  {"parameters", parameters.all},
+                                  {"active_parameters", parameters.active},
+                                  {"attention_density", flops_.density()},
+                                  {"at_most", at_most()},
+                                  {"peak_tflops", nullptr}};
   if (peak_tflops_) basis["peak_tflops"] = *peak_tflops_;
   if (devices_ > 1) basis["devices"] = devices_;
   basis["peak"] = peak_tflops_ ? peak_text_ : why_absent_;
