@@ -3,8 +3,8 @@
 
     python tools/compare_with_transformers.py build/causeway [--steps 50] [--keep DIRECTORY] [NAME ...]
 
-For a tiny random GPT-2, Gemma 2, OLMo 2, Qwen 2, Qwen 3 and Llama, the latter saved whole, in shards, in bfloat16, with
-tied embeddings and with Llama 3's stretched wavelengths: transformers writes the directory (save_pretrained); `causeway
+For a tiny random GPT-2, Gemma 2, OLMo 2, Qwen 2, Qwen 3, Mixtral, OLMoE, Qwen 2 MoE, Qwen 3 MoE and Llama, the latter
+saved whole, in shards, in bfloat16, with tied embeddings and with Llama 3's stretched wavelengths: transformers writes the directory (save_pretrained); `causeway
 train` with model.from and PyTorch fine-tune it, both in float32 on the processor, on the same windows (a step takes all
 there are, so that their order does not matter) with AdamW, decay on matrices alone and gradients clipped to 1;
 `causeway export` writes the result, and transformers loads it. Compared are
@@ -38,12 +38,20 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     Olmo2Config,
     Olmo2ForCausalLM,
+    OlmoeConfig,
+    OlmoeForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen2MoeConfig,
+    Qwen2MoeForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 SEQUENCE = 64
@@ -64,6 +72,10 @@ LLAMA = dict(
     num_key_value_heads=2,
     max_position_embeddings=128,
 )
+
+# The row of a padding token would get no gradient from where it is looked up.
+OLMOE = dict(num_experts=8, num_experts_per_tok=3, pad_token_id=None, eos_token_id=0, **LLAMA)
+QWEN_MOE = dict(moe_intermediate_size=40, **LLAMA)
 
 # name -> (model class, configuration, how it is saved, type of the saved weights)
 MODELS = {
@@ -109,7 +121,6 @@ MODELS = {
         {},
         torch.float32,
     ),
-    # The row of a padding token would get no gradient from where it is looked up.
     "gemma2": (
         Gemma2ForCausalLM,
         lambda: Gemma2Config(
@@ -132,6 +143,24 @@ MODELS = {
     ),
     "qwen2": (Qwen2ForCausalLM, lambda: Qwen2Config(rope_theta=1e6, **LLAMA), {}, torch.float32),
     "qwen3": (Qwen3ForCausalLM, lambda: Qwen3Config(rope_theta=1e6, head_dim=32, **LLAMA), {}, torch.float32),
+    # Saved with a tensor for each expert, and as transformers 5 has them in memory.
+    "mixtral": (MixtralForCausalLM, lambda: MixtralConfig(num_local_experts=4, **LLAMA), {}, torch.float32),
+    "olmoe": (OlmoeForCausalLM, lambda: OlmoeConfig(**OLMOE), {}, torch.float32),
+    "olmoe-fused": (OlmoeForCausalLM, lambda: OlmoeConfig(**OLMOE), {"save_original_format": False}, torch.float32),
+    "qwen2_moe": (
+        Qwen2MoeForCausalLM,
+        lambda: Qwen2MoeConfig(
+            num_experts=4, num_experts_per_tok=2, shared_expert_intermediate_size=48, mlp_only_layers=[0], **QWEN_MOE
+        ),
+        {},
+        torch.float32,
+    ),
+    "qwen3_moe": (
+        Qwen3MoeForCausalLM,
+        lambda: Qwen3MoeConfig(num_experts=8, num_experts_per_tok=2, norm_topk_prob=True, head_dim=32, **QWEN_MOE),
+        {},
+        torch.float32,
+    ),
 }
 
 

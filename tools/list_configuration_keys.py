@@ -16,7 +16,7 @@ import typing
 import transformers
 from transformers import AutoConfig
 
-FAMILIES = ["gemma2", "gpt2", "llama", "mistral", "mpt", "olmo2", "qwen2", "qwen3"]
+FAMILIES = ["gemma2", "gpt2", "llama", "mistral", "mixtral", "mpt", "olmo2", "olmoe", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"]
 KINDS = {int: "integer", float: "float", bool: "boolean", str: "string", type(None): "null", list: "list", dict: "object"}
 
 

@@ -13,6 +13,7 @@
 #include "causeway/bench/statistics.h"
 #include "causeway/bench/train_benchmark.h"
 #include "causeway/generate/cached_forward.h"
+#include "causeway/model/experts.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/cast_tensors.h"
 #include "causeway/train/recipe/recipe.h"
@@ -23,6 +24,18 @@ namespace {
 
 constexpr int kWarmUpTokens = 3;
 constexpr int kGenerationRounds = 10;
+
+// Of experts that no token of a pass goes through, the parameters. One sequence's token goes through experts_per_token;
+// of several sequences the routers choose as if all experts were as likely, of each token by itself, as new weights
+// nearly do.
+double parameters_left_out(const ModelConfig& config, int64_t sequences) {
+  const std::optional<ExpertShape> shape = expert_shape(config);
+  if (!shape) return 0;
+  const double idle = 1 - static_cast<double>(shape->per_token) / static_cast<double>(shape->experts);
+  const double of_experts = static_cast<double>(shape->experts * 3 * config.width * shape->width);
+  return std::pow(idle, static_cast<double>(sequences)) * of_experts *
+         static_cast<double>(shape->sparse_layers(config.layers));
+}
 
 // What a token of each sequence needs at least: every weight that is multiplied, and keys and values so far, of layers
 // with windows those within.
@@ -37,8 +50,8 @@ double least_bytes_of_token(const LanguageModel& model, const GenerationCase& on
     positions += window > 0 ? std::min(window, length) : length;
   }
   const double cached = 2.0 * static_cast<double>(config.kv_heads * config.head_dim) * positions;
-  return element *
-         (static_cast<double>(parameter_count(config)) - untied + static_cast<double>(one.sequences) * cached);
+  return element * (static_cast<double>(parameter_count(config)) - untied - parameters_left_out(config, one.sequences) +
+                    static_cast<double>(one.sequences) * cached);
 }
 
 // The largest share, over sequences, that the difference has of the logits' own size, both as roots of mean squares.
@@ -194,6 +207,8 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
   m.details["prompts"] =
       fmt::format("{:.0f} tokens/s", static_cast<double>(one.sequences * one.length) / begin_seconds);
   m.details["bytes of a pass"] = format_bytes(bytes);
+  if (expert_shape(recipe.model))
+    m.details["experts"] = "those that tokens go through are read, chosen as if all were as likely";
   m.details["read at least"] = fmt::format("{:.1f} GB/s", bytes * passes_per_second / 1e9);
   m.details["KV cache"] = format_bytes(forward->cache_bytes());
   if (peak && peak->memory_gb_per_s > 0) {

@@ -15,6 +15,7 @@
 #include "causeway/bench/statistics.h"
 #include "causeway/communicator/rank_progress.h"
 #include "causeway/device/gpu_architecture.h"
+#include "causeway/model/experts.h"
 #include "causeway/train/observation/replica_check.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/recipe/recipe.h"
@@ -215,7 +216,7 @@ Recipe shipped_benchmark_recipe(const std::string& name, std::vector<std::string
 }
 
 FlopConventions flop_conventions(const ModelConfig& config, int64_t sequence_length, double density) {
-  const auto parameters = static_cast<double>(parameter_count(config));
+  const auto parameters = static_cast<double>(active_parameter_count(config));
   const auto embedding = static_cast<double>(config.vocabulary_size * config.width);
   const double attention =
       12.0 * static_cast<double>(config.layers * config.width) * static_cast<double>(sequence_length);
@@ -236,14 +237,18 @@ void add_figures(Measurement& m, const Prepared& prepared, const FlopConventions
   const auto figure = [](double value) {
     return value < 10 ? fmt::format("{:.3g}", value) : fmt::format("{:.1f}", value);
   };
-  m.details["FLOP per token, SemiAnalysis"] = fmt::format("{:.4g} = 6 N without input embeddings + 12 L H d S x {:.4g}",
-                                                          flops.causal, prepared.cost.flops.density());
+  const int64_t parameters = parameter_count(recipe.model), active = active_parameter_count(recipe.model);
+  const char* const counted = active == parameters ? "N" : "N, active ones,";
+  m.details["FLOP per token, SemiAnalysis"] =
+      fmt::format("{:.4g} = 6 {} without input embeddings + 12 L H d S x {:.4g}", flops.causal, counted,
+                  prepared.cost.flops.density());
   m.details["FLOP per token, torchtitan"] =
-      fmt::format("{:.4g} = 6 N without input embeddings + 12 L d S, all pairs", flops.full);
+      fmt::format("{:.4g} = 6 {} without input embeddings + 12 L d S, all pairs", flops.full, counted);
   m.details["FLOP per token, counted in the graph"] = fmt::format("{:.4g}", prepared.cost.flops.total() / m.work);
   m.details["TFLOP/s, SemiAnalysis"] = figure(teraflops(flops.causal));
   m.details["TFLOP/s, torchtitan"] = figure(teraflops(flops.full));
-  m.details["parameters"] = fmt::format("{}", parameter_count(recipe.model));
+  m.details["parameters"] = fmt::format("{}", parameters);
+  if (active != parameters) m.details["active parameters"] = fmt::format("{}", active);
   m.details["memory planned"] = format_bytes(prepared.cost.total_bytes());
   m.details["recompute"] = recomputation_text(prepared.step->recomputation(), recipe);
   m.details["micro-batch"] = fmt::format("{}", recipe.train.batch_size / recipe.mesh.row_groups());

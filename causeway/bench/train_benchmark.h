@@ -54,8 +54,10 @@ std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Devic
 
 // Of one token, forward and backward, by name as in a measurement's details.
 struct FlopConventions {
-  double causal = 0;  // 6 N without input embeddings + 12 L H d S density: SemiAnalysis, with half of causal pairs
-  double full = 0;    // the same with all pairs: torchtitan
+  // 6 N without input embeddings + 12 L H d S density: SemiAnalysis, with half of causal pairs. N counts the parameters
+  // that a token meets: of experts, those it goes through.
+  double causal = 0;
+  double full = 0;  // the same with all pairs: torchtitan
 };
 FlopConventions flop_conventions(const ModelConfig& config, int64_t sequence_length, double density);
 

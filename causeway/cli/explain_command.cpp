@@ -206,9 +206,11 @@ void explain_generation(const ExplainCommandOptions& options, const Recipe& reci
   CachedForward forward(*model, pipeline_options(recipe), options.generate, length, recipe.model.vocabulary_size,
                         std::make_shared<CastTensors>());
   const Program& program = forward.program(length);
-  output("parameters: {}\nKV cache: {}, of {} tokens of {} sequences{}\n",
-         format_count(static_cast<double>(parameter_count(recipe.model))), format_bytes(forward.cache_bytes()),
-         forward.capacity(), options.generate,
+  const int64_t parameters = parameter_count(recipe.model), active = active_parameter_count(recipe.model);
+  output("parameters: {}{}\nKV cache: {}, of {} tokens of {} sequences{}\n",
+         format_count(static_cast<double>(parameters)),
+         active == parameters ? "" : fmt::format(", {} of them active", format_count(static_cast<double>(active))),
+         format_bytes(forward.cache_bytes()), forward.capacity(), options.generate,
          forward.ring() > 0 ? fmt::format(", in layers with windows the last {}", forward.ring()) : "");
   print_program(program, context->device().target(), options.detail);
   if (options.resources) print_resources(program, context->library());

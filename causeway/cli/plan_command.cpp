@@ -14,6 +14,7 @@
 #include "causeway/cli/progress_report.h"
 #include "causeway/cli/recipe_argument.h"
 #include "causeway/device/open_device.h"
+#include "causeway/model/experts.h"
 #include "causeway/plan/machines.h"
 #include "causeway/plan/plan_search.h"
 #include "causeway/plan/step_plan.h"
@@ -181,6 +182,7 @@ class PlanPrinter {
            plan.tokens_per_second() / static_cast<double>(plan.recipe.mesh.ranks()));
     output("  MFU                 {:>14.1f} %, of {:.4g} FLOPs a token\n", 100 * plan.flops_utilization,
            plan.flops.total() / plan.tokens);
+    if (expert_shape(plan.recipe.model)) output("  experts             as if each had as many tokens as any other\n");
     if (const auto price = dollars(plan))
       output("  dollars for 1e9 tokens {:>11.2f}, at ${} for a device's hour ({}, {}: {})\n", *price,
              cost_->dollars_per_hour, cost_->source, cost_->date, cost_->basis);

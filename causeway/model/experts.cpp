@@ -168,6 +168,11 @@ int64_t active_parameter_count(const ModelConfig& c) {
          shape->sparse_layers(c.layers) * (shape->parameters(c.width, false) - shape->parameters(c.width, true));
 }
 
+bool has_layers_of_two_kinds(const ModelConfig& c) {
+  const std::optional<ExpertShape> shape = expert_shape(c);
+  return shape && shape->sparse_layers(c.layers) < c.layers;
+}
+
 Tensor RouterStatistics::balance() const { return balance_loss(counts, probabilities, tokens); }
 Tensor RouterStatistics::z_loss() const { return squares * (1 / tokens); }
 Tensor RouterStatistics::mean_load() const { return largest_load * (1 / static_cast<double>(layers)); }

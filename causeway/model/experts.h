@@ -60,6 +60,9 @@ int64_t added_by_experts(const ModelConfig& config);
 // through.
 int64_t active_parameter_count(const ModelConfig& config);
 
+// Some layers have experts and others have none.
+bool has_layers_of_two_kinds(const ModelConfig& config);
+
 // The weights of one layer's experts.
 struct ExpertWeights {
   Tensor router;          // [experts, width]

@@ -145,6 +145,18 @@ void list_rope(HuggingFaceConfig& file, ModelConfig& c, double usual_theta) {
   c.own[kRopeLength] = static_cast<int64_t>(scaling.original_context);
 }
 
+// transformers computes by the window alone; layers of other kinds belong to other classes of it.
+void check_layer_types(HuggingFaceConfig& file, const ModelConfig& c, int64_t window) {
+  const std::optional<std::vector<std::string>> types = list_layer_types(file, c);
+  if (!types) return;
+  const std::string expected = window > 0 ? "sliding_attention" : "full_attention";
+  for (const std::string& type : *types)
+    if (type != expected)
+      throw Error(ErrorKind::kUnsupported, fmt::format("layer_types has {}", nlohmann::json(type).dump()),
+                  "config.json",
+                  fmt::format("With this sliding_window only \"{}\" in all layers is implemented.", expected));
+}
+
 void list_own_llama_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.expected("attention_bias", false);
   file.expected("mlp_bias", false);
@@ -382,6 +394,13 @@ void list_qwen_experts(HuggingFaceConfig& file, ModelConfig& c, const ExpertDefa
   }
   file.written("use_sliding_window", false);
   file.without_effect({{kSlidingWindow, 4096}, {"max_window_layers", 28}});
+}
+
+void list_one_window(HuggingFaceConfig& file, ModelConfig& c, int64_t absent) {
+  int64_t window = c.own_integer(kSlidingWindow);
+  file.optional_or_null(kSlidingWindow, window, absent);
+  c.own[kSlidingWindow] = window;
+  if (file.is_reading()) check_layer_types(file, c, window);
 }
 
 void list_qwen_windows(HuggingFaceConfig& file, ModelConfig& c) {

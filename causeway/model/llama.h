@@ -121,6 +121,8 @@ void list_qwen_experts(HuggingFaceConfig& file, ModelConfig& c, const ExpertDefa
 // The description of a family with experts that is Llama otherwise: what `llama_family()` has, counted and checked with
 // experts.
 ModelFamily llama_family_with_experts();
+// Of Mistral and Mixtral: one window for all layers; what it is where the file does not say, 0 for none.
+void list_one_window(HuggingFaceConfig& file, ModelConfig& c, int64_t absent);
 // Of Qwen 2 and 3: windows in the layers from max_window_layers on, or as layer_types has it. Refuses a file in which
 // any layer has one.
 void list_qwen_windows(HuggingFaceConfig& file, ModelConfig& c);

@@ -14,9 +14,7 @@ void list_mixtral_entries(HuggingFaceConfig& file, ModelConfig& c) {
       file, c,
       {.ffn_width = 14336, .kv_heads = 8, .max_sequence_length = 131072, .norm_epsilon = 1e-5, .rope_theta = 1e6});
   list_experts(file, c, {.writes_local = true});
-  int64_t window = c.own_integer(kSlidingWindow);
-  file.optional_or_null(kSlidingWindow, window, 0);
-  c.own[kSlidingWindow] = window;
+  list_one_window(file, c, 0);
   file.training_only({{"router_jitter_noise", 0.0}});
 }
 

@@ -1,6 +1,7 @@
 // Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, 2018 (1804.04235), as
-// torch.optim.Adafactor: of a matrix, and of each expert's, the second moment is kept as the means of its rows and
-// columns, there is no first moment, and a step is a share of the parameter's own root mean square.
+// torch.optim.Adafactor: of a matrix the second moment is kept as the means of its rows and columns, there is no first
+// moment, and a step is a share of the parameter's own root mean square. Each expert's matrix is a parameter of its
+// own.
 #include <cmath>
 
 #include "causeway/optimizer/optimizers.h"
@@ -11,7 +12,7 @@ namespace {
 
 bool has_factors(const Parameter& parameter) { return parameter.tensor.shape().size() > 1; }
 
-Tensor root_mean_square(const Tensor& x) { return sqrt(mean(x * x)); }
+Tensor root_mean_square(const Tensor& x) { return sqrt(x.rank() < 3 ? mean(x * x) : mean(x * x, {-2, -1}, true)); }
 
 UpdatedParameter adafactor_update(const ParameterUpdate& of, const OptimizerConfig& config) {
   const Tensor &p = of.value(), &g = of.gradient;

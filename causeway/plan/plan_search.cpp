@@ -14,6 +14,7 @@
 #include "causeway/base/thread_pool.h"
 #include "causeway/plan/pipeline_plan.h"
 #include "causeway/plan/step_plan.h"
+#include "causeway/train/recipe/moe_config.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/trained_stages.h"
 
@@ -64,6 +65,7 @@ std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Mach
 int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSizes& sizes) {
   recipe.mesh = sizes;
   train::require_trained_first_piece(recipe);
+  train::check_moe(recipe);
   const HeldBytes held = held_bytes(recipe, machine);
   const bool keeps_state = recipe.offload.optimizer == train::Offload::kFalse || sizes.pp > 1;
   return held.weights + (keeps_state ? held.optimizer : 0);
@@ -84,7 +86,8 @@ class PlanSearch {
       try {
         one.state_bytes = state_bytes(recipe_, machine_, one.mesh);
       } catch (const Error& error) {
-        // It cuts what the optimizer keeps as a whole, or its first stage would train nothing.
+        // It cuts what the optimizer keeps as a whole, its first stage would train nothing, or it does not go together
+        // with the model's experts.
         one.refused = error;
         return count_tried(1);
       }

@@ -10,6 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
+#include "causeway/model/experts.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/plan/pipeline_plan.h"
 #include "causeway/plan/program_work.h"
@@ -186,7 +187,8 @@ class Continuation {
 }  // namespace
 
 HeldBytes held_bytes(Recipe recipe, const Machine& machine) {
-  if (recipe.mesh.pp == 1 && recipe.model.layers > 2 && !train::groups_tell_layers_apart(recipe)) {
+  if (recipe.mesh.pp == 1 && recipe.model.layers > 2 && !train::groups_tell_layers_apart(recipe) &&
+      !has_layers_of_two_kinds(recipe.model)) {
     const int64_t layers = std::exchange(recipe.model.layers, 1);
     const HeldBytes one = held_bytes(recipe, machine);
     recipe.model.layers = 2;
@@ -212,7 +214,7 @@ HeldBytes held_bytes(Recipe recipe, const Machine& machine) {
 bool layers_differ(const Recipe& recipe) {
   const bool exchanges =
       static_cast<bool>(find_optimizer(recipe.optimizer.name).update_all) && recipe.mesh.ranks() > recipe.mesh.pp;
-  return exchanges || train::groups_tell_layers_apart(recipe);
+  return exchanges || train::groups_tell_layers_apart(recipe) || has_layers_of_two_kinds(recipe.model);
 }
 
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }

@@ -41,7 +41,7 @@ struct MemoryPlan {
 };
 
 // Of the first rank, with nothing traced: weights, and the optimizer's state wherever it lies. Without stages each
-// layer has what the second has, unless groups tell layers apart.
+// layer has what the second has, unless groups tell layers apart or some have experts and others none.
 struct HeldBytes {
   int64_t weights = 0;
   int64_t optimizer = 0;
@@ -72,7 +72,8 @@ struct StepPlan {
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine);
 
 // Whether a further layer may take something else than the one before it: the optimizer exchanges layers between ranks
-// and updates several together (Muon), or groups of parameters tell layers apart. Then all layers are traced.
+// and updates several together (Muon), groups of parameters tell layers apart, or some have experts and others none.
+// Then all layers are traced.
 bool layers_differ(const Recipe& recipe);
 
 // Layers beyond a few are not traced, unless layers_differ(): each takes what the last traced one does. With

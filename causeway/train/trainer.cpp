@@ -117,7 +117,7 @@ class Trainer {
     if (ranks().is_first()) {
       const Device& device = step.context().device();
       log_.emplace(run_.recipe(), run_.recipe().run_directory, device.name(), *utilization_, first.step, quiet_);
-      log_->basis(first.step, parameter_count(run_.recipe().model), step.cost(), start_, device.target().text());
+      log_->basis(first.step, parameter_counts(run_.recipe().model), step.cost(), start_, device.target().text());
     }
     const std::optional<TokenDataset>& validation = run_.data().validation;
     review_.emplace(run_.parts(), validation ? &*validation : nullptr, log(), ranks().is_first(), quiet_);

@@ -10,6 +10,7 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/device/open_device.h"
+#include "causeway/model/experts.h"
 #include "causeway/program/context.h"
 #include "causeway/train/recipe/recipe.h"
 #include "tests/train/training_ranks.h"
@@ -29,6 +30,14 @@ TEST(FlopConventions, ATiedEmbeddingMultiplies) {
   const Recipe recipe = parse_recipe(std::string(shipped_benchmark_text("recipes/gpt2_124m.yaml")), "gpt2_124m", {});
   const auto parameters = static_cast<double>(parameter_count(recipe.model));
   EXPECT_DOUBLE_EQ(flop_conventions(recipe.model, 1024, 0).causal, 6 * parameters);
+}
+
+TEST(FlopConventions, OfExpertsAreThoseThatATokenGoesThrough) {
+  const Recipe recipe = parse_recipe(std::string(shipped_benchmark_text("recipes/mixtral_8x7b.yaml")), "mixtral", {});
+  const auto active = static_cast<double>(active_parameter_count(recipe.model));
+  const auto embedding = static_cast<double>(recipe.model.vocabulary_size * recipe.model.width);
+  EXPECT_NEAR(active / 1e9, 12.9, 0.05);
+  EXPECT_DOUBLE_EQ(flop_conventions(recipe.model, 4096, 0).causal, 6 * (active - embedding));
 }
 
 TEST(TrainBenchmark, EveryCaseHasAShippedRecipe) {

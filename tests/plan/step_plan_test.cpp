@@ -9,6 +9,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/device/offline/offline_device.h"
+#include "causeway/model/experts.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/plan/machines.h"
 #include "causeway/plan/plan_search.h"
@@ -94,6 +95,59 @@ TEST(StepPlan, LayersThatDifferAreTracedAll) {
   const StepPlan frozen =
       plan_step(recipe(6, {"optimizer.groups=[{pattern: 'model.layers.5.*', frozen: true}]"}), h200(), false);
   EXPECT_EQ(frozen.memory.optimizer, 8 * parameters(5));
+}
+
+Recipe experts_recipe(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all = {"model.family=qwen3_moe", "model.experts=4", "model.experts_per_token=2",
+                                  "model.expert_ffn_width=128"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return recipe(6, all);
+}
+
+// A few dense layers tell nothing of those with experts behind them, nor every second layer of the next.
+TEST(StepPlan, LayersWithAndWithoutExpertsAreTracedAll) {
+  for (const char* layers : {"model.first_dense_layers=4", "model.sparse_step=2"}) {
+    const Recipe one = experts_recipe({layers});
+    EXPECT_TRUE(layers_differ(one)) << layers;
+    const StepPlan plan = plan_step(one, h200(), false);
+    EXPECT_TRUE(plan.memory.exact) << layers;
+    EXPECT_EQ(plan.memory.weights, 4 * parameter_count(one.model)) << layers;
+    EXPECT_EQ(held_bytes(one, h200()).weights, 4 * parameter_count(one.model)) << layers;
+    EXPECT_EQ(held_bytes(one, h200()).optimizer, 8 * parameter_count(one.model)) << layers;
+  }
+  EXPECT_FALSE(layers_differ(experts_recipe({})));
+}
+
+// Memory is of all experts, FLOPs of those that a token goes through: 6 for each active weight that multiplies, and
+// attention.
+TEST(StepPlan, FlopsAreOfActiveParametersAndMemoryOfAll) {
+  const Recipe two = experts_recipe({}), all = experts_recipe({"model.experts_per_token=4"});
+  const StepPlan plan = plan_step(two, h200(), false), full = plan_step(all, h200(), false);
+  EXPECT_EQ(plan.memory.weights, 4 * parameter_count(two.model));
+  EXPECT_EQ(plan.memory.weights, full.memory.weights);
+  EXPECT_EQ(plan.memory.optimizer, 8 * parameter_count(two.model));
+  EXPECT_LT(plan.memory.activations, full.memory.activations);
+  const auto idle = static_cast<double>(active_parameter_count(all.model) - active_parameter_count(two.model));
+  EXPECT_EQ(idle, 6.0 * 2 * 3 * 256 * 128);
+  EXPECT_NEAR(full.flops.total() - plan.flops.total(), 6 * idle * plan.tokens, 1e-9 * full.flops.total());
+  EXPECT_LT(plan.time.seconds, full.time.seconds);
+}
+
+// As causeway train would refuse them.
+TEST(StepPlan, SearchLeavesOutMeshesThatExpertsDoNotGoTogetherWith) {
+  const auto found = [](const std::vector<std::string>& overrides) {
+    std::vector<std::string> all = {"train.batch_size=16"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    std::set<int64_t> stages, widths;
+    for (const StepPlan& plan : search_plans(experts_recipe(all), h200(), 16)) {
+      stages.insert(plan.recipe.mesh.pp);
+      widths.insert(plan.recipe.mesh.tp);
+    }
+    return std::pair(stages, widths);
+  };
+  EXPECT_EQ(found({"moe.balance_loss=0.01"}).first, (std::set<int64_t>{1}));
+  // Experts of a width that four ranks do not divide.
+  EXPECT_FALSE(found({"moe.balance_loss=0.01", "model.expert_ffn_width=126"}).second.contains(4));
 }
 
 // Weights beside an average are read where gradients are taken, and are state, not batch.

@@ -11,6 +11,7 @@
 #include "causeway/train/step/training_step.h"
 #include "causeway/train/trainer.h"
 #include "tests/fixtures/temporary_directory.h"
+#include "tests/train/checkpoint_state.h"
 #include "tests/train/training_ranks.h"
 
 namespace causeway::train {
@@ -42,9 +43,10 @@ log: {tensorboard: false}
 
   // By step, of each column.
   using Columns = std::map<std::string, std::map<int64_t, double>>;
-  Columns run(const std::string& name, const std::vector<std::string>& overrides) const {
+  Columns run(const std::string& name, const std::vector<std::string>& overrides,
+              const ResumeChoice& resume = {}) const {
     const Recipe one = recipe(name, overrides);
-    on_ranks(one.mesh, [&] { train_in_context(one, {.resume = {}, .quiet = true, .watch_signals = false}); });
+    on_ranks(one.mesh, [&] { train_in_context(one, {.resume = resume, .quiet = true, .watch_signals = false}); });
     Columns columns;
     std::ifstream file(directory_ / name / "metrics.jsonl");
     for (std::string line; std::getline(file, line);) {
@@ -91,6 +93,50 @@ TEST_F(ExpertsTraining, AreTheSameOverEveryMesh) {
     for (const auto& [column, steps] : expected)
       for (const auto& [step, value] : steps)
         EXPECT_NEAR(over.at(column).at(step), value, 2e-4 * std::abs(value)) << name << " " << column << " " << step;
+  }
+}
+
+// Weights that are large enough for a loss to tell experts apart.
+std::vector<std::string> with_checkpoints(std::vector<std::string> more) {
+  more.insert(more.end(), {"checkpoint.interval=2", "train.steps=4", "model.initializer_range=0.2",
+                           "moe.balance_loss=0.1", "moe.router_z_loss=0.01"});
+  return more;
+}
+
+// Routers, a shared expert with its gate, a dense layer: all of their state is in the checkpoint, to the bit.
+TEST_F(ExpertsTraining, GoOnAsIfTheyHadNotStopped) {
+  for (const auto& [name, model] : std::map<std::string, std::vector<std::string>>{
+           {"olmoe", {}},
+           {"qwen2_moe",
+            {"model.family=qwen2_moe", "model.expert_ffn_width=8", "model.shared_expert_ffn_width=24",
+             "model.first_dense_layers=1"}}}) {
+    const Columns whole = run(name, with_checkpoints(model));
+    const auto checkpoint = [&](const std::string& of, int step) {
+      return directory_ / of / fmt::format("checkpoints/step-{:08}", step);
+    };
+    const std::string again = name + "_again";
+    const Columns resumed = run(again, with_checkpoints(model), {ResumeMode::kFrom, checkpoint(name, 2).string()});
+    for (const auto& [column, steps] : resumed) {
+      EXPECT_EQ(steps.size(), 2u) << column;
+      for (const auto& [step, value] : steps) EXPECT_EQ(value, whole.at(column).at(step)) << name << " " << column;
+    }
+    EXPECT_EQ(checkpoint_state(checkpoint(again, 4)), checkpoint_state(checkpoint(name, 4))) << name;
+  }
+}
+
+TEST_F(ExpertsTraining, CheckpointsGoOnOnOtherMeshes) {
+  const Columns expected = run("one", with_checkpoints({}));
+  run("fsdp", with_checkpoints({"mesh.fsdp=2"}));
+  const std::string half = (directory_ / "fsdp/checkpoints/step-00000002").string();
+  // Experts in another order make another loss, by more than meshes do.
+  for (const auto& [name, mesh] : std::map<std::string, std::vector<std::string>>{
+           {"alone", {}}, {"dp", {"mesh.dp=2"}}, {"tp", {"mesh.tp=2"}}, {"cp", {"mesh.cp=2"}}}) {
+    const Columns over = run("on_" + name, with_checkpoints(mesh), {ResumeMode::kFrom, half});
+    for (const char* column : {"loss", "balance_loss", "router_z_loss", "router_entropy"}) {
+      ASSERT_EQ(over.at(column).size(), 2u) << name;
+      for (const auto& [step, value] : over.at(column))
+        EXPECT_NEAR(value, expected.at(column).at(step), 2e-5 * std::abs(value)) << name << " " << column;
+    }
   }
 }
 

@@ -59,13 +59,13 @@ TEST_F(FlopsUtilizationTest, IsAFractionOfThePeak) {
   EXPECT_DOUBLE_EQ(h200.of(0.008).value(), 3.2 / 0.008 / 989.5);
   EXPECT_EQ(h200.key(), "mfu");
   EXPECT_THAT(
-      h200.explanation(1234567, 1e6),
+      h200.explanation({1234567}, 1e6),
       ElementsAre("mfu: FLOP of a step / (seconds of a step x peak); FLOP: 2 for each multiply-add of GEMMs "
                   "and of attended pairs, forward and backward, recomputation left out",
                   "  3.2e+06 FLOP a token; 1234567 parameters; attention to 0.5156 of all pairs",
                   "  peak: 989.5 TFLOP/s (bf16 dense): NVIDIA H200 Tensor Core GPU datasheet (2024), tensor figures "
                   "halved to dense, NVLink halved to one direction"));
-  const nlohmann::ordered_json basis = h200.basis(1234567);
+  const nlohmann::ordered_json basis = h200.basis({1234567});
   EXPECT_EQ(basis["flop_per_step"], 3.2e12);
   EXPECT_EQ(basis["parameters"], 1234567);
   EXPECT_EQ(basis["attention_density"], 0.515625);
@@ -75,8 +75,16 @@ TEST_F(FlopsUtilizationTest, IsAFractionOfThePeak) {
   EXPECT_THAT(warnings_, testing::IsEmpty());
 
   FlopsUtilization fp8 = on("NVIDIA H200", {{"fp8", 0.75}, {"bf16", 0.25}});
-  EXPECT_THAT(fp8.explanation(1, 1)[2],
+  EXPECT_THAT(fp8.explanation({1}, 1)[2],
               HasSubstr("1583.2 TFLOP/s (bf16 dense 989.5 for 25 %, fp8 dense 1979 for 75 %)"));
+}
+
+TEST_F(FlopsUtilizationTest, TellsActiveParametersWhereThereAreFewer) {
+  const FlopsUtilization h200 = on("NVIDIA H200", {{"bf16", 1}});
+  EXPECT_THAT(h200.explanation({7, 3}, 1e6)[1], HasSubstr("; 7 parameters, 3 of them active; "));
+  EXPECT_EQ(h200.basis({7, 3})["parameters"], 7);
+  EXPECT_EQ(h200.basis({7, 3})["active_parameters"], 3);
+  EXPECT_EQ(h200.basis({7})["active_parameters"], 7);
 }
 
 TEST_F(FlopsUtilizationTest, AboveThePeakIsAnErrorThatIsSaidOnce) {
@@ -92,8 +100,8 @@ TEST_F(FlopsUtilizationTest, AboveThePeakIsAnErrorThatIsSaidOnce) {
 TEST_F(FlopsUtilizationTest, IsABoundWhereDataDecides) {
   FlopsUtilization h200 = on("NVIDIA H200", {{"bf16", 1}}, 9, true);
   EXPECT_EQ(h200.key(), "mfu_at_most");
-  EXPECT_TRUE(h200.basis(1)["at_most"]);
-  EXPECT_EQ(h200.explanation(7, 1e6)[1],
+  EXPECT_TRUE(h200.basis({1})["at_most"]);
+  EXPECT_EQ(h200.explanation({7}, 1e6)[1],
             "  at most 3.2e+06 FLOP a token; 7 parameters; attention to at most 0.5156 of all pairs (data decides)");
   // A bound above the peak is no error of the meter, and says nothing.
   EXPECT_EQ(h200.of(0.002), std::nullopt);
@@ -104,8 +112,8 @@ TEST_F(FlopsUtilizationTest, IsABoundWhereDataDecides) {
 TEST_F(FlopsUtilizationTest, IsNotGuessed) {
   FlopsUtilization unknown = on("NVIDIA H300", {});
   EXPECT_EQ(unknown.of(1), std::nullopt);
-  EXPECT_THAT(unknown.explanation(1, 1), ElementsAre("mfu: n/a. No datasheet peak is on record for NVIDIA H300."));
-  EXPECT_TRUE(unknown.basis(1)["peak_tflops"].is_null());
+  EXPECT_THAT(unknown.explanation({1}, 1), ElementsAre("mfu: n/a. No datasheet peak is on record for NVIDIA H300."));
+  EXPECT_TRUE(unknown.basis({1})["peak_tflops"].is_null());
   FlopsUtilization slice = on("NVIDIA H100 80GB HBM3 MIG 1g.10gb", {});
   EXPECT_EQ(slice.peak_tflops(), std::nullopt);
   // An A30 has no fp8, and kernels for sm_90a would use it.
@@ -114,7 +122,7 @@ TEST_F(FlopsUtilizationTest, IsNotGuessed) {
   const auto processor = open_device("cpu");
   FlopsUtilization cpu({.target = processor->target(), .product = product_name(*processor)});
   EXPECT_EQ(cpu.of(1), std::nullopt);
-  EXPECT_THAT(cpu.explanation(1, 1), ElementsAre(HasSubstr("mfu: n/a. No peak is given for a processor")));
+  EXPECT_THAT(cpu.explanation({1}, 1), ElementsAre(HasSubstr("mfu: n/a. No peak is given for a processor")));
   const auto emulator = open_device("emulator:sm_90a");
   EXPECT_THAT(FlopsUtilization({.target = emulator->target(), .product = product_name(*emulator)}).why_absent(),
               HasSubstr("emulator:sm_90a"));

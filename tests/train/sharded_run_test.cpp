@@ -185,31 +185,40 @@ TEST_F(ShardedRun, MeshIndependentRunsAreTheSameBits) {
   }
 }
 
+// Four experts are shared out by two and four ranks, and by three they are not.
 TEST_F(ShardedRun, StateIsTheSameBitsWhateverMeshReadsAndWritesIt) {
-  run(recipe("start", {"mesh.fsdp=2", "mesh.tp=2", "train.steps=2"}));
-  std::filesystem::path checkpoint = directory_ / "start/checkpoints/step-00000002";
-  const auto expected = checkpoint_state(checkpoint);
-  int number = 0;
-  for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{{"mesh.dp=3"},
-                                                                                    {},
-                                                                                    {"mesh.tp=2", "mesh.pp=2"},
-                                                                                    {"mesh.dp=2", "mesh.cp=2"},
-                                                                                    {"mesh.pp=2", "mesh.fsdp=2"},
-                                                                                    {"mesh.fsdp=4"}}) {
-    const Recipe next = recipe(fmt::format("copy{}", number++), mesh);
-    on_ranks(next.mesh, [&] {
-      const Ranks ranks(*Context::current());
-      const TokenDataset dataset = TokenDataset::open(next.data.path, kTrainSplit, {.token_bytes = 1});
-      const auto model = LanguageModel::create(next.model, own_part(next), 99);
-      TrainingStep step(*model, next);
-      const RunParts parts{next, dataset, nullptr, *model, step};
-      const RunPosition position = restore_run(CheckpointReader(checkpoint), parts);
-      EXPECT_EQ(position.step, 2);
-      ranks.on_first([&] { std::filesystem::create_directories(next.run_directory); });
-      save_run(parts, position, {.chunk_bytes = 512});
-    });
-    checkpoint = std::filesystem::path(next.run_directory) / "checkpoints/step-00000002";
-    EXPECT_EQ(checkpoint_state(checkpoint), expected) << recipe_text(next);
+  for (const std::vector<std::string>& model :
+       std::vector<std::vector<std::string>>{{}, {"model.family=olmoe", "model.experts=4"}}) {
+    const auto with_model = [&](std::vector<std::string> overrides) {
+      overrides.insert(overrides.end(), model.begin(), model.end());
+      return overrides;
+    };
+    const std::string start = fmt::format("start{}", model.size());
+    run(recipe(start, with_model({"mesh.fsdp=2", "mesh.tp=2", "train.steps=2"})));
+    std::filesystem::path checkpoint = directory_ / start / "checkpoints/step-00000002";
+    const auto expected = checkpoint_state(checkpoint);
+    int number = 0;
+    for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{{"mesh.dp=3"},
+                                                                                      {},
+                                                                                      {"mesh.tp=2", "mesh.pp=2"},
+                                                                                      {"mesh.dp=2", "mesh.cp=2"},
+                                                                                      {"mesh.pp=2", "mesh.fsdp=2"},
+                                                                                      {"mesh.fsdp=4"}}) {
+      const Recipe next = recipe(fmt::format("copy{}of{}", number++, model.size()), with_model(mesh));
+      on_ranks(next.mesh, [&] {
+        const Ranks ranks(*Context::current());
+        const TokenDataset dataset = TokenDataset::open(next.data.path, kTrainSplit, {.token_bytes = 1});
+        const auto model = LanguageModel::create(next.model, own_part(next), 99);
+        TrainingStep step(*model, next);
+        const RunParts parts{next, dataset, nullptr, *model, step};
+        const RunPosition position = restore_run(CheckpointReader(checkpoint), parts);
+        EXPECT_EQ(position.step, 2);
+        ranks.on_first([&] { std::filesystem::create_directories(next.run_directory); });
+        save_run(parts, position, {.chunk_bytes = 512});
+      });
+      checkpoint = std::filesystem::path(next.run_directory) / "checkpoints/step-00000002";
+      EXPECT_EQ(checkpoint_state(checkpoint), expected) << recipe_text(next);
+    }
   }
 }
 

@@ -113,13 +113,16 @@ void announce_changes(const RunParts& run, const Resumed& resumed) {
 
 void announce_model(const RunParts& run, const FlopsUtilization& utilization) {
   const StepCost cost = run.step.cost();
-  const int64_t parameters = parameter_count(run.recipe.model), active = active_parameter_count(run.recipe.model);
+  const ParameterCounts parameters = parameter_counts(run.recipe.model);
   notice("{}: {} parameters{}, {} tokens of training text, {:.3g} GFLOP a step\n", run.recipe.name,
-         format_count(static_cast<double>(parameters)),
-         active == parameters ? "" : fmt::format(", {} of them active", format_count(static_cast<double>(active))),
+         format_count(static_cast<double>(parameters.all)),
+         parameters.active == parameters.all
+             ? ""
+             : fmt::format(", {} of them active", format_count(static_cast<double>(parameters.active))),
          format_count(static_cast<double>(run.dataset.token_count())), cost.flops.total() / 1e9);
   if (const std::string adapters = describe_adapters(run.model); !adapters.empty())
-    notice("adapters: {}; all else stays as it is in {}\n", adapters, run.recipe.model_from);
+    notice("adapters: {}; all else stays as it is in {}{}\n", adapters, run.recipe.model_from,
+           expert_shape(run.recipe.model) ? ", the experts too, whose weights have no adapters yet" : "");
   const Device& device = run.step.context().device();
   notice("device: {} ({}){}\n", device.name(), device.target().text(),
          run.recipe.device == "auto" ? ", chosen by auto" : "");
@@ -130,8 +133,7 @@ void announce_model(const RunParts& run, const FlopsUtilization& utilization) {
   if (!run.recipe.train.recompute && run.step.recomputation() != Recomputation{})
     notice("recomputation: {}, chosen by auto\n", recomputation_text(run.step.recomputation(), run.recipe));
   const double tokens_per_step = static_cast<double>(run.recipe.train.batch_size * run.recipe.data.sequence_length);
-  for (const std::string& line : utilization.explanation(parameter_count(run.recipe.model), tokens_per_step))
-    notice("{}\n", line);
+  for (const std::string& line : utilization.explanation(parameters, tokens_per_step)) notice("{}\n", line);
 }
 
 void announce_weights(const RunParts& run, const std::optional<Resumed>& resumed) {

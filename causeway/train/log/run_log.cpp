@@ -38,7 +38,7 @@ RunLog::RunLog(const Recipe& recipe, const std::filesystem::path& directory, std
   if (!quiet) progress_.emplace(STDERR_FILENO);
 }
 
-void RunLog::basis(int64_t step, int64_t parameters, const StepCost& cost, const StartTimes& start,
+void RunLog::basis(int64_t step, ParameterCounts parameters, const StepCost& cost, const StartTimes& start,
                    const std::string& target) {
   nlohmann::ordered_json phases = nlohmann::ordered_json::object();
   for (const auto& [phase, seconds] : start.phases()) phases[phase] = seconds;

@@ -55,7 +55,7 @@ class RunLog {
          FlopsUtilization& utilization, int64_t resumed_step, bool quiet);
 
   // First: what MFU is counted by, the memory that a step was planned to take, and where the time went until now.
-  void basis(int64_t step, int64_t parameters, const StepCost& cost, const StartTimes& start,
+  void basis(int64_t step, ParameterCounts parameters, const StepCost& cost, const StartTimes& start,
              const std::string& target);
 
   // Every step; a record is written every log.interval steps, and after the first and the last step.

@@ -6,8 +6,14 @@
 
 #include "causeway/device/device_peaks.h"
 #include "causeway/device/open_device.h"
+#include "causeway/model/experts.h"
 
 namespace causeway::train {
+
+ParameterCounts parameter_counts(const ModelConfig& config) {
+  return {parameter_count(config), active_parameter_count(config)};
+}
+
 FlopsUtilization::FlopsUtilization(StepFlops step, WarningSink warn)
     : flops_(std::move(step.flops)), warn_(std::move(warn)), devices_(step.devices) {
   const Target& target = step.target;
@@ -57,18 +63,24 @@ std::optional<double> FlopsUtilization::of(double step_seconds) {
   return std::nullopt;
 }
 
-std::vector<std::string> FlopsUtilization::explanation(int64_t parameters, double tokens_per_step) const {
+std::vector<std::string> FlopsUtilization::explanation(ParameterCounts parameters, double tokens_per_step) const {
   if (!peak_tflops_) return {fmt::format("mfu: n/a. {}", why_absent_)};
   return {fmt::format("mfu: {}", kFormula),
-          fmt::format("  {}{:.4g} FLOP a token; {} parameters; attention to {}", at_most() ? "at most " : "",
-                      flops_.total() / tokens_per_step, parameters, density_text(flops_)),
+          fmt::format("  {}{:.4g} FLOP a token; {} parameters{}; attention to {}", at_most() ? "at most " : "",
+                      flops_.total() / tokens_per_step, parameters.all,
+                      parameters.active == parameters.all ? "" : fmt::format(", {} of them active", parameters.active),
+                      density_text(flops_)),
           fmt::format("  peak: {}{}", devices_ > 1 ? fmt::format("{} x ", devices_) : "", peak_text_)};
 }
 
-nlohmann::ordered_json FlopsUtilization::basis(int64_t parameters) const {
-  nlohmann::ordered_json basis = {{"formula", kFormula},      {"flop_per_step", flops_.total()},
-                                  {"parameters", parameters}, {"attention_density", flops_.density()},
-                                  {"at_most", at_most()},     {"peak_tflops", nullptr}};
+nlohmann::ordered_json FlopsUtilization::basis(ParameterCounts parameters) const {
+  nlohmann::ordered_json basis = {{"formula", kFormula},
+                                  {"flop_per_step", flops_.total()},
+                                  {"parameters", parameters.all},
+                                  {"active_parameters", parameters.active},
+                                  {"attention_density", flops_.density()},
+                                  {"at_most", at_most()},
+                                  {"peak_tflops", nullptr}};
   if (peak_tflops_) basis["peak_tflops"] = *peak_tflops_;
   if (devices_ > 1) basis["devices"] = devices_;
   basis["peak"] = peak_tflops_ ? peak_text_ : why_absent_;

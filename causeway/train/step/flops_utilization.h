@@ -25,6 +25,13 @@ struct StepFlops {
   int64_t devices = 1;  // such devices share the step
 };
 
+// Of a model: all, and those that a token meets, which are fewer where there are experts.
+struct ParameterCounts {
+  int64_t all = 0;
+  int64_t active = all;
+};
+ParameterCounts parameter_counts(const ModelConfig& config);
+
 class FlopsUtilization {
  public:
   // What cannot be is told to `warn`.
@@ -41,10 +48,10 @@ class FlopsUtilization {
   const std::string& why_absent() const { return why_absent_; }
 
   // Lines without a newline: formula, FLOPs, parameters, density and peak; or why there is no figure.
-  std::vector<std::string> explanation(int64_t parameters, double tokens_per_step) const;
+  std::vector<std::string> explanation(ParameterCounts parameters, double tokens_per_step) const;
 
-  // The same for the metrics: formula, FLOPs of a step, parameters, density, peak and its source.
-  nlohmann::ordered_json basis(int64_t parameters) const;
+  // The same for the metrics: formula, FLOPs of a step, parameters and the active ones, density, peak and its source.
+  nlohmann::ordered_json basis(ParameterCounts parameters) const;
   // What a record calls the figure: "mfu", or "mfu_at_most".
   std::string key() const { return at_most() ? "mfu_at_most" : "mfu"; }
 

@@ -98,14 +98,14 @@ bool rounds_gradients(const Recipe& recipe) {
   return recipe.train.gradients == GradientType::kAuto && multiplies_narrow(recipe) && recipe.micro_batches() == 1;
 }
 
-// How many layers take as long as the output layer, by the multiply-adds of a token: of weights, and of a query with
-// the keys and values before it.
+// How many layers of the mean take as long as the output layer, by the multiply-adds of a token: of weights, and of a
+// query with the keys and values before it.
 double output_in_layers(const Recipe& recipe) {
-  ModelConfig one = recipe.model, two = recipe.model;
-  one.layers = 1;
-  two.layers = 2;
+  ModelConfig none = recipe.model;
+  none.layers = 0;
   const double attended = static_cast<double>(recipe.data.sequence_length) / 2;
-  const double layer = static_cast<double>(active_parameter_count(two) - active_parameter_count(one)) +
+  const double layer = static_cast<double>(active_parameter_count(recipe.model) - active_parameter_count(none)) /
+                           static_cast<double>(recipe.model.layers) +
                        2 * attended * static_cast<double>(recipe.model.heads * recipe.model.head_dim);
   return static_cast<double>(recipe.model.vocabulary_size * recipe.model.width) / layer;
 }
