@@ -145,7 +145,7 @@ class PlainOptimizer {
   double step_ = 0;
 };
 
-std::vector<double> values_of(size_t count, const std::function<double(size_t)>& of) {
+std::vector<double> weight_values(size_t count, const std::function<double(size_t)>& of) {
   std::vector<double> values;
   for (size_t i = 0; i < count; ++i) values.push_back(of(i));
   return values;
@@ -163,12 +163,12 @@ TEST(ExpertWeights, AreUpdatedAsIfEachExpertsWereAlone) {
     for (const auto& [rows, columns] : {std::pair<size_t, size_t>{4, 6}, {6, 4}}) {
       SCOPED_TRACE(fmt::format("{} of [{}, {}, {}]", name, kExperts, rows, columns));
       const size_t of_expert = rows * columns;
-      const auto start = values_of(kExperts * of_expert, [&](size_t i) {
+      const auto start = weight_values(kExperts * of_expert, [&](size_t i) {
         return std::sin(1 + static_cast<double>(i)) * (i < of_expert ? 1.0 : 0.1);
       });
       // Full rank; a hundred times as large for the second expert, nothing for the last.
       const auto gradient_of = [&](int step) {
-        return values_of(kExperts * of_expert, [&, step](size_t i) {
+        return weight_values(kExperts * of_expert, [&, step](size_t i) {
           const double size = i < of_expert ? 1 : i < 2 * of_expert ? 100 : 0;
           const auto x = static_cast<double>(i);
           return size * std::sin(0.7 * x * x + x + step);
