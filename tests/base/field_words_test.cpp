@@ -85,7 +85,7 @@ TEST(FieldWords, OfDevicesFamiliesPrecisionsCommandsAndOptions) {
   EXPECT_EQ(name_hint(NameOf::kDevice, "ROCm", devices), "Here that is hip.");
   EXPECT_EQ(name_hint(NameOf::kDevice, "tpu", devices), "There is no support for it.");
   const std::vector<std::string> families = {"gemma2", "gpt2", "llama", "mistral", "mpt", "qwen2", "qwen3"};
-  EXPECT_EQ(name_hint(NameOf::kModelFamily, "mixtral", families).find("It is not here"), 0u);
+  EXPECT_EQ(name_hint(NameOf::kModelFamily, "deepseek_v3", families).find("It is not here"), 0u);
   EXPECT_EQ(name_hint(NameOf::kModelFamily, "opt", families), "It is not here.");
   const FieldWord more[] = {{NameOf::kModelFamily, "qwen", "qwen2 qwen3", ""}};
   EXPECT_EQ(name_hint(NameOf::kModelFamily, "Qwen", families, {}, more), "Here that is qwen2 or qwen3.");
