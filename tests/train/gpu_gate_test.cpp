@@ -22,6 +22,7 @@
 #include "causeway/codegen/compile/kernel_resources.h"
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/device/offline/offline_device.h"
+#include "causeway/model/experts.h"
 #include "causeway/program/context.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program_resources.h"
@@ -168,7 +169,7 @@ TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
 }
 
 // Every recipe on Hopper, whose kernels are the most; on the others the first of each family, told by the beginning of
-// its name.
+// its name, and the first of all with experts.
 std::vector<GateCase> gate_cases() {
   std::vector<std::string> recipes;
   for (const auto& file : std::filesystem::directory_iterator(CAUSEWAY_SOURCE_DIR "/recipes"))
@@ -177,7 +178,9 @@ std::vector<GateCase> gate_cases() {
   std::vector<GateCase> cases;
   std::set<std::string> families;
   for (const std::string& recipe : recipes) {
-    const bool is_first = families.insert(recipe.substr(0, recipe.find('_'))).second;
+    const bool has_experts =
+        expert_shape(load_recipe(CAUSEWAY_SOURCE_DIR "/recipes/" + recipe + ".yaml", {}).model).has_value();
+    const bool is_first = families.insert(has_experts ? "experts" : recipe.substr(0, recipe.find('_'))).second;
     for (const GpuArchitecture& architecture : gpu_architectures())
       if (is_first || architecture.processor == "sm_90a")
         cases.push_back({recipe, std::string(architecture.processor)});
