@@ -62,7 +62,7 @@ class HuggingFaceConfig {
   void optional_or_null(const std::string& key, T& value, std::type_identity_t<T> absent) {
     if (!is_reading_ && value == 0) return written_null(key);
     optional(key, value, absent, 0);
-    if (is_reading_ && value == 0 && !is_null(key)) fail_zero(key);
+    if (is_reading_ && value == 0 && find(key) != nullptr && !is_null(key)) fail_zero(key);
   }
   // The only value that is implemented, written as the first of its names. When reading it may be absent or null.
   void fixed(const std::string& key, const nlohmann::json& value);
