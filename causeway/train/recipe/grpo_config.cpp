@@ -150,6 +150,13 @@ std::vector<Field> grpo_fields(GrpoConfig& g) {
 
 bool samples_with_cache(const Recipe& r) { return r.mesh.ranks() == 1 && !r.train.mesh_independent; }
 
+int64_t sampled_side_by_side(const Recipe& r) {
+  if (!samples_with_cache(r)) return r.train.micro_batch_size;
+  return r.grpo.sampling_batch_size > 0 ? r.grpo.sampling_batch_size : r.train.batch_size;
+}
+
+bool holds_reference_model(const Recipe& r) { return r.grpo.has_reference() && !r.adapter.is_used(); }
+
 void check_grpo(const Recipe& r) {
   if (!r.grpo.is_used()) return;
   check_reward(r.grpo);
