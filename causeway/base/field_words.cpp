@@ -328,7 +328,18 @@ constexpr auto kWords = std::to_array<FieldWord>({
 
     {NameOf::kOptimizer, "soap shampoo", "",
      "It needs eigenvectors, by a QR of matrices within a step, which is not here. The nearest are muon and normuon."},
-    {NameOf::kOptimizer, "adam adamw_torch adamw_torch_fused adamw_fused fused_adam fused_adamw", "adamw", ""},
+    {NameOf::kOptimizer,
+     "adam adamw_torch adamw_torch_fused adamw_fused fused_adam fused_adamw adamw_hf adamw_apex_fused", "adamw", ""},
+    {NameOf::kOptimizer, "adamw8bit adamw_8bit adamw_bnb_8bit adam8bit adam_8bit adamw_torch_8bit", "adamw",
+     "With optimizer.moments=8bit its averages lie in 8 bits."},
+    {NameOf::kOptimizer,
+     "paged_adamw8bit paged_adamw_8bit pagedadamw8bit paged_adamw paged_adamw_32bit pagedadamw pagedadamw32bit", "adamw",
+     "With offload.optimizer=true its state lies in the host's memory, with optimizer.moments=8bit its averages in 8 "
+     "bits."},
+    {NameOf::kOptimizer, "lion_8bit lion8bit lion_32bit paged_lion_8bit paged_lion_32bit", "lion",
+     "Its average lies in f32."},
+    {NameOf::kOptimizer, "schedule_free_radam schedule_free_sgd schedule_free schedulefree adamw_schedulefree",
+     "schedule_free_adamw", ""},
 
     // --- Families that are not here; other names of those that are: ModelFamily::other_names
     {NameOf::kModelFamily,

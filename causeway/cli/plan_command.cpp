@@ -93,6 +93,8 @@ class PlanPrinter {
                                    {"optimizer_bytes", plan.memory.optimizer},
                                    {"activation_bytes", plan.memory.activations},
                                    {"batch_bytes", plan.memory.batch},
+                                   {"sampling_cache_bytes", plan.memory.sampling_cache},
+                                   {"reference_bytes", plan.memory.reference},
                                    {"total_bytes", plan.memory.total()},
                                    {"offloads_optimizer", choice_of(recipe).offloads_optimizer},
                                    {"offloads_activations", choice_of(recipe).offloads_activations},
@@ -147,6 +149,8 @@ class PlanPrinter {
          : plan.recipe.mesh.pp > 1 ? "estimated from a few stages and micro-batches"
                                    : "estimated from a few layers");
     line("batch and results", memory.batch, "exact");
+    if (memory.sampling_cache > 0) line("KV cache of sampling", memory.sampling_cache, "of the longest prompts");
+    if (memory.reference > 0) line("reference of grpo.beta", memory.reference, "exact");
     line("all", memory.total(),
          fmt::format(
              "{}; the device has {}: the step {}", bytes_text(static_cast<double>(memory.total())),
@@ -175,6 +179,7 @@ class PlanPrinter {
     output("\npredicted (docs/planning.md: from what, and how far off)\n");
     output("  step                {:>14.4g} s, in kernels {:.4g} s, without one running {:.4g} s\n", plan.time.seconds,
            plan.time.compute_seconds, plan.time.exposed_seconds());
+    if (plan.recipe.grpo.is_used()) output("  sampling and rewards           n/a: they come on top of the step\n");
     if (plan.host_bytes > 0)
       output("  host link           {:>14} from and to the host, {:.4g} s at {:.0f} GB/s each way, beside the rest\n",
              bytes_text(plan.host_bytes), plan.time.host_seconds, machine_.host_bytes_per_second / 1e9);

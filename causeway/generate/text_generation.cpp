@@ -60,7 +60,8 @@ bool TextGenerator::fits_cache(const Text& text) const {
 void TextGenerator::open_cache(const std::vector<Text>& texts, const SamplingOptions& options) {
   int64_t longest = 0;
   for (const Text& text : texts) longest = std::max(longest, static_cast<int64_t>(text.tokens.size()));
-  longest = std::min(longest + options.tokens, model_.config().max_sequence_length);
+  // The last token that is drawn is not looked at.
+  longest = std::min(longest + std::max<int64_t>(options.tokens - 1, 0), model_.config().max_sequence_length);
   const auto count = static_cast<int64_t>(texts.size());
   const int64_t all = model_.config().vocabulary_size,
                 vocabulary = options.vocabulary_size > 0 ? std::min(all, options.vocabulary_size) : all;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
+#include "causeway/base/printable.h"
 #include "causeway/formats/hugging_face_config.h"
 #include "causeway/model/family.h"
 
@@ -41,6 +42,21 @@ void list_labels(HuggingFaceConfig& file, bool score_head) {
   file.not_carried({"id2label", "label2id", "num_labels", "problem_type"});
 }
 
+// Such weights are codes that stand under the names of the weights.
+void refuse_quantized_weights(const HuggingFaceConfig& file) {
+  if (!file.is_reading()) return;
+  const auto entry = file.json().find("quantization_config");
+  if (entry == file.json().end() || !entry->is_object()) return;
+  const auto method = entry->find("quant_method");
+  if (method == entry->end() || !method->is_string()) return;
+  throw Error(
+      ErrorKind::kUnsupported,
+      fmt::format("quantization_config: the weights are quantized already, by {}", printable(method->get<std::string>())),
+      "config.json",
+      "Give the model's own weights, in bf16 or f32: with lora.base=nf4 they are quantized as they are read, as "
+      "bitsandbytes does it. Of a model that is only there quantized, transformers' dequantize() makes such weights.");
+}
+
 }  // namespace
 
 void list_base_entries(HuggingFaceConfig& file, bool score_head) {
@@ -50,6 +66,7 @@ void list_base_entries(HuggingFaceConfig& file, bool score_head) {
   file.expected("is_causal", true);
   file.expected("pruned_heads", Json::object());
   file.expected("per_layer_config", Json::object());
+  refuse_quantized_weights(file);
   file.expected("quantization_config", nullptr);
   file.expected("compression_config", nullptr);
   file.expected("attention_chunk_size", nullptr);

@@ -16,6 +16,7 @@
 #include "causeway/plan/program_work.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/grpo/sampling_memory.h"
 #include "causeway/train/recipe/parameter_groups.h"
 #include "causeway/train/step/memory_choice.h"
 #include "causeway/train/step/recomputation.h"
@@ -261,6 +262,9 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
     plan.memory.host_activations = all.host_activations();
     plan.memory.exact = true;
   }
+  const train::SamplingMemory sampling = train::sampling_memory(recipe, target);
+  plan.memory.sampling_cache = sampling.cache;
+  plan.memory.reference = sampling.reference;
   plan.memory.checkpoint = train::checkpoint_bytes(recipe);
   plan.collectives = step.collectives();
   plan.host_bytes = step.host_bytes();

@@ -30,6 +30,8 @@ struct MemoryPlan {
   int64_t optimizer = 0;    // its state on the device
   int64_t activations = 0;  // and gradients and workspaces of a micro-batch
   int64_t batch = 0;        // its tokens, what else the step reads, its results
+  // Of grpo.reward, beside the step: the KV cache of sampling at most, and the reference of grpo.beta.
+  int64_t sampling_cache = 0, reference = 0;
   // To the byte; otherwise activations are those of a few layers, or of a few stages and micro-batches, with what each
   // further one added for the rest.
   bool exact = false;
@@ -37,7 +39,9 @@ struct MemoryPlan {
   // Of the host's memory, for a device: the optimizer's state, and activations between forward and backward.
   int64_t host_optimizer = 0;
   int64_t host_activations = 0;
-  int64_t total() const { return weights + gradients + optimizer + activations + batch; }
+  int64_t total() const { 
+    return weights + gradients + optimizer + activations + batch + sampling_cache + reference;
+  }
 };
 
 // Of the first rank, with nothing traced: weights, and the optimizer's state wherever it lies. Without stages each

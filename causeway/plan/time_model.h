@@ -14,6 +14,7 @@
 // Thakur et al., "Optimization of Collective Communication Operations in MPICH" (2005).
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -65,8 +66,8 @@ struct StepTime {
   double compute_seconds = 0;  // all kernels together, what collectives beside them slow them by included
   double collective_seconds = 0;
   double host_seconds = 0;  // copies between the host and the device, all together
-  // In which no kernel runs.
-  double exposed_seconds() const { return seconds - compute_seconds; }
+  // In which no kernel runs. Kernels of two queues may run at once, and are then counted twice in compute_seconds.
+  double exposed_seconds() const { return std::max(0.0, seconds - compute_seconds); }
 };
 
 // Runs the list through its queues.

@@ -11,6 +11,7 @@
 #include "causeway/base/log.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/shared_run_directory.h"
+#include "causeway/train/grpo/sampling_memory.h"
 #include "causeway/train/initial_weights.h"
 #include "causeway/train/model_tokenizer.h"
 #include "causeway/train/step/trained_stages.h"
@@ -137,21 +138,24 @@ std::string ways_to_save(const TrainingStep& step, const Recipe& recipe) {
 }
 
 // Compiles the step.
-void require_memory_for_step(TrainingStep& step, const Recipe& recipe) {
+void require_memory_for_step(TrainingStep& step, const Recipe& recipe, const SamplingMemory& beside) {
   const StepCost cost = step.cost();
   const Device& device = step.context().device();
-  if (device.memory_limit() == 0 || std::max(cost.total_bytes(), cost.reserved_bytes) <= device.memory_limit()) return;
+  const int64_t needed = std::max(cost.total_bytes(), cost.reserved_bytes) + beside.total();
+  if (device.memory_limit() == 0 || needed <= device.memory_limit()) return;
   std::string largest;
   for (const ProgramMemory::Item& item : step.main_step().prepare(step.main_arguments()).memory().largest)
     largest += fmt::format("\n  {:>10}  {}", format_bytes(item.bytes), item.name);
+  const std::string ways = ways_to_save(step, recipe);
   throw Error(ErrorKind::kResource,
-              fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {}; "
+              fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace){}, and {}; "
                           "the largest activations are{}",
                           format_bytes(cost.total_bytes()), format_bytes(cost.parameter_bytes),
                           format_bytes(cost.optimizer_bytes),
                           format_bytes(cost.total_bytes() - cost.parameter_bytes - cost.optimizer_bytes),
+                          beside.total() == 0 ? "" : fmt::format(", sampling {}", sampling_memory_text(beside)),
                           has_memory_text(device), largest),
-              recipe.name, ways_to_save(step, recipe));
+              recipe.name, beside.cache == 0 ? ways : "Lower grpo.sampling_batch_size. " + ways);
 }
 
 }  // namespace
@@ -221,7 +225,7 @@ void TrainingRun::own_directory() {
 // weights that it began with, whatever model.from holds now.
 void TrainingRun::make_model(const std::vector<CheckpointEntry>& candidates) {
   const bool resumes = !candidates.empty(), has_reference = recipe_.preference.has_reference();
-  const bool holds_reference = recipe_.grpo.has_reference() && !recipe_.adapter.is_used();
+  const bool holds_reference = holds_reference_model(recipe_);
   std::string of_recipe_and_data, began_with, reference_weights;
   if (has_reference) {
     ranks_.together([&] {
@@ -270,9 +274,7 @@ std::string TrainingRun::load_reference_model(const std::string& began_with) {
     require_reference_model(recipe_);
     weights = identity_of_weights(recipe_);
     require_reference_weights(recipe_, began_with, weights);
-    NewWeights frozen = new_weights(recipe_);
-    frozen.is_trained = [](const std::string&) { return false; };
-    reference_model_ = LanguageModel::create(recipe_.model, own_part(recipe_), frozen);
+    reference_model_ = LanguageModel::create(recipe_.model, own_part(recipe_), new_reference_weights(recipe_));
   });
   load_initial_weights(ranks_, recipe_, *reference_model_);
   return weights;
@@ -294,9 +296,10 @@ void TrainingRun::compute_reference(const std::string& of_recipe_and_data) {
 void TrainingRun::compile() {
   ranks_.enter(0, "compile");
   std::string program;
-  step_->fit_memory(ranks_);
+  const SamplingMemory beside = sampling_memory(recipe_, step_->context().device().target());
+  step_->fit_memory(ranks_, beside.total());
   ranks_.together([&] {
-    require_memory_for_step(*step_, recipe_);
+    require_memory_for_step(*step_, recipe_, beside);
     if (ranks_.count() > 1) program = step_->program_hash();
   });
   step_->meet_other_stages(ranks_);

@@ -459,6 +459,20 @@ TEST(ConfigurationFile, UnknownKeysAreCarriedAndNamed) {
   EXPECT_EQ(to_hugging_face(read.without_other_entries()), small_file("mpt"));
 }
 
+// As transformers saves what bitsandbytes holds in 4 bits.
+TEST(ConfigurationFile, QuantizedWeightsAreRefusedWithWhatToGive) {
+  Json file = small_file("llama");
+  file["quantization_config"] = {{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}};
+  try {
+    from_hugging_face(file);
+    ADD_FAILURE() << "quantized weights are read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+    EXPECT_EQ(error.message(), "quantization_config: the weights are quantized already, by bitsandbytes");
+    EXPECT_NE(error.hint().find("lora.base=nf4"), std::string::npos) << error.hint();
+  }
+}
+
 TEST(ConfigurationFile, OtherEntriesContradictNothing) {
   ModelConfig config;
   const auto problem = [&](const std::string& entries) {

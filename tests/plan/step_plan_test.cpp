@@ -248,6 +248,34 @@ TEST(StepPlan, StateAndActivationsOnTheHostAreCountedThere) {
   EXPECT_EQ(both.flops.total(), here.flops.total());
 }
 
+// Keys and values of 16 completions of two layers and 4 x 64 elements, in bf16, in 512 slots; and the model once more, in
+// the types that it is multiplied in. Adapters are their own reference but for themselves, and a mesh samples without a
+// cache.
+TEST(StepPlan, SamplingIsCountedBesideTheStep) {
+  const std::vector<std::string> plain = {"train.batch_size=16", "train.recompute=none"};
+  std::vector<std::string> samples = plain;
+  samples.insert(samples.end(),
+                 {"grpo.reward=regex", "grpo.reward_pattern=a", "grpo.num_generations=8", "schedule.kind=constant"});
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = samples;
+    all.insert(all.end(), more.begin(), more.end());
+    return plan_step(recipe(2, all), h200(), true).memory;
+  };
+  const int64_t cache = int64_t{16} * 512 * 2 * 2 * 4 * 64 * 2;
+  EXPECT_EQ(plan_step(recipe(2, plain), h200(), true).memory.sampling_cache, 0);
+  const MemoryPlan all = with({});
+  EXPECT_EQ(all.sampling_cache, cache);
+  EXPECT_EQ(all.reference, 0);
+  EXPECT_EQ(all.total(), all.weights + all.optimizer + all.gradients + all.activations + all.batch + cache);
+  EXPECT_EQ(with({"grpo.sampling_batch_size=4"}).sampling_cache, cache / 4);
+  EXPECT_EQ(with({"mesh.fsdp=2"}).sampling_cache, 0);
+  const MemoryPlan compared = with({"grpo.beta=0.1"});
+  EXPECT_GE(compared.reference, 2 * parameters(2));
+  EXPECT_LT(compared.reference, 4 * parameters(2));
+  EXPECT_EQ(with({"grpo.beta=0.1", "train.precision=f32"}).reference, 4 * parameters(2));
+  EXPECT_EQ(with({"grpo.beta=0.1", "lora.rank=4"}).reference, 0);
+}
+
 // A rank's share of the state, and two programs where gradients are summed up.
 TEST(StepPlan, EachRankKeepsItsShareOnTheHost) {
   const std::vector<std::string> halved = {"mesh.fsdp=2", "train.micro_batch_size=4"};

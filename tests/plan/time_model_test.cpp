@@ -135,6 +135,19 @@ TEST(TimeModel, WhoWaitsIsExposedAndWhoSharesIsSlowed) {
   EXPECT_NEAR(time.collective_seconds, gather, kClose);
 }
 
+// Kernels of two queues that run at once leave no time in which none does, and not less than none.
+TEST(TimeModel, KernelsOfTwoQueuesExposeNothing) {
+  Machine machine = round_machine();
+  machine.constants.launch_seconds = 0;
+  machine.constants.contention = 0;
+  std::vector<Work> work = {memory(5e8), memory(5e8)};
+  work[1].queue = kBesideCompute;
+  const StepTime time = run_queues(work, machine);
+  EXPECT_NEAR(time.seconds, 1e-3, kClose);
+  EXPECT_NEAR(time.compute_seconds, 2e-3, kClose);
+  EXPECT_EQ(time.exposed_seconds(), 0);
+}
+
 TEST(TimeModel, RanksWaitForTheSlowestOfManyNodes) {
   const Machine machine = round_machine();
   EXPECT_EQ(straggle_factor(machine, 1), 1);

@@ -73,6 +73,14 @@ TEST(ProgressLine, WholeLine) {
             "step 120  loss nan  grad 0.871  lr 3.00e-04  12.3k tok/s  mfu 41.2%  mem 13 GiB  data-wait 0.4%  eta n/a");
 }
 
+// The loss of GRPO is near 0 whatever is learned.
+TEST(ProgressLine, WhatTellsMoreThanTheLossOutlastsIt) {
+  ProgressFigures figures = figures_at(120);
+  figures.objective = "reward 0.516";
+  EXPECT_THAT(format_progress_line(figures, 0), StartsWith("step 120/5000  loss 3.2146  reward 0.516  grad 0.871"));
+  EXPECT_EQ(format_progress_line(figures, 30), "step 120/5000  reward 0.516");
+}
+
 TEST(ProgressLine, FitsTheWidthAndDropsTheLeastNeededFirst) {
   const ProgressFigures figures = figures_at(120);
   const size_t whole = format_progress_line(figures, 0).size();

@@ -663,6 +663,13 @@ TEST(Recipe, TheModelOfADirectory) {
   EXPECT_NE(error_of_recipe("model:\n  from: " CAUSEWAY_SOURCE_DIR "/tests\n")
                 .find("model.from: " CAUSEWAY_SOURCE_DIR "/tests/config.json: "),
             std::string::npos);
+  TemporaryDirectory adapter;
+  adapter.write("adapter_config.json", "{}");
+  const std::string of_adapter = error_of_recipe("model:\n  from: " + adapter.path().string() + "\n");
+  EXPECT_NE(of_adapter.find("model.from: " + adapter.path().string() + " holds an adapter of PEFT's and no model | "),
+            std::string::npos)
+      << of_adapter;
+  EXPECT_NE(of_adapter.find("lora.from=" + adapter.path().string()), std::string::npos) << of_adapter;
   TemporaryDirectory checkpoint;
   checkpoint.write("manifest.json", "{}");
   EXPECT_NE(error_of_recipe("model:\n  from: " + checkpoint.path().string() + "\n")

@@ -40,10 +40,7 @@ CompletionSampler::CompletionSampler(const LanguageModel& model, const Recipe& r
   }
 }
 
-int64_t CompletionSampler::side_by_side() const {
-  if (uncached_ != nullptr) return recipe_.train.micro_batch_size;
-  return recipe_.grpo.sampling_batch_size > 0 ? recipe_.grpo.sampling_batch_size : recipe_.train.batch_size;
-}
+int64_t CompletionSampler::side_by_side() const { return sampled_side_by_side(recipe_); }
 
 std::vector<SampledTokens> CompletionSampler::sample(std::span<const std::vector<int32_t>> prompts,
                                                      uint64_t first_place, bool greedy) {

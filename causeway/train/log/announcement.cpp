@@ -16,6 +16,7 @@
 #include "causeway/model/hugging_face.h"
 #include "causeway/optimizer/optimizer.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/grpo/sampling_memory.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/uncut_weights.h"
@@ -129,6 +130,8 @@ void announce_model(const RunParts& run, const FlopsUtilization& utilization) {
   if (const Mesh& mesh = run.step.context().mesh(); !mesh.empty())
     notice("mesh: {} ranks ({}); memory is that of one\n", mesh.ranks(), axes_text(mesh));
   notice("{}\n", memory_text(run.step, cost));
+  if (const std::string held = sampling_memory_text(sampling_memory(run.recipe, device.target())); !held.empty())
+    notice("memory: sampling holds {} beside that\n", held);
   announce_offload(run, cost);
   if (!run.recipe.train.recompute && run.step.recomputation() != Recomputation{})
     notice("recomputation: {}, chosen by auto\n", recomputation_text(run.step.recomputation(), run.recipe));

@@ -87,6 +87,8 @@ std::string format_progress_line(const ProgressFigures& figures, int width) {
       {"data-wait " + percent(figures.data_wait), 7},
       {"eta " + (figures.eta_seconds ? format_duration(*figures.eta_seconds) : "n/a"), 3},
   };
+  // Of the same rank as the loss, which is left out first.
+  if (!figures.objective.empty()) parts.insert(parts.begin() + 2, {figures.objective, 1});
   const auto join = [&] {
     std::string line;
     for (const Part& part : parts) line += (line.empty() ? "" : "  ") + part.text;

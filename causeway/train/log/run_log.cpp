@@ -120,6 +120,10 @@ void RunLog::show_progress(const StepReport& report) {
   line.step = report.step;
   line.total_steps = recipe_.train.steps;
   line.loss = report.loss;
+  for (const auto& [name, value] : report.figures) {
+    if (name == "reward") line.objective = fmt::format("reward {:.3f}", value);
+    if (name == "reward_accuracy") line.objective = fmt::format("accuracy {:.1f}%", 100 * value);
+  }
   line.grad_norm = report.grad_norm;
   line.learning_rate = report.learning_rate;
   line.tokens_per_second = timed_steps > 0 ? static_cast<double>(busy_tokens_) / busy_seconds_

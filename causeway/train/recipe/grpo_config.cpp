@@ -4,6 +4,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/optimizer/optimizer.h"
+#include "causeway/train/grpo/reward_pattern.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/recipe/recipe_field.h"
 
@@ -34,6 +35,8 @@ Field loss_type_field(GrpoLoss& value) {
 void check_reward(const GrpoConfig& grpo) {
   require_grpo(grpo.reward != RewardKind::kRegex || !grpo.reward_pattern.empty(), "grpo.reward_pattern",
                "is empty, and grpo.reward=regex looks for it in completions", "Give a regular expression.");
+  // What is none is told before there is a model.
+  if (grpo.reward == RewardKind::kRegex) const RewardPattern compiled(grpo.reward_pattern);
   require_grpo(grpo.reward != RewardKind::kProgram || !grpo.reward_program.empty(), "grpo.reward_program",
                "is empty, and grpo.reward=program runs it",
                "Give a command that reads a line of JSON for each completion and writes a number.");
@@ -149,6 +152,13 @@ std::vector<Field> grpo_fields(GrpoConfig& g) {
 }
 
 bool samples_with_cache(const Recipe& r) { return r.mesh.ranks() == 1 && !r.train.mesh_independent; }
+
+int64_t sampled_side_by_side(const Recipe& r) {
+  if (!samples_with_cache(r)) return r.train.micro_batch_size;
+  return r.grpo.sampling_batch_size > 0 ? r.grpo.sampling_batch_size : r.train.batch_size;
+}
+
+bool holds_reference_model(const Recipe& r) { return r.grpo.has_reference() && !r.adapter.is_used(); }
 
 void check_grpo(const Recipe& r) {
   if (!r.grpo.is_used()) return;

@@ -71,6 +71,10 @@ std::vector<Field> grpo_fields(GrpoConfig& config);
 // Completions are sampled with a KV cache: where weights are whole on one device, and sampling need not have the bits
 // of training.
 bool samples_with_cache(const Recipe& recipe);
+// How many completions are sampled together.
+int64_t sampled_side_by_side(const Recipe& recipe);
+// The reference of grpo.beta is a second model; with adapters it is the model without them.
+bool holds_reference_model(const Recipe& recipe);
 
 // Throws Error(kInvalidArgument, kUnsupported) naming the key: values out of range, and what completions cannot be
 // trained with. Sizes of batches and of the mesh are resolved.

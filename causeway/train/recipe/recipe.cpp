@@ -506,6 +506,12 @@ ModelConfig config_of_directory(const std::string& directory) {
         "Give the directory of a downloaded model, with config.json and safetensors files, or a run or checkpoint of "
         "this program. A run that has begun needs it no more: causeway train RUN/recipe.yaml model.from= --resume "
         "auto.");
+  const std::filesystem::path path(directory);
+  require(!std::filesystem::exists(path / "adapter_config.json", code) || std::filesystem::exists(path / "config.json", code),
+          kModelFrom, fmt::format("{} holds an adapter of PEFT's and no model", directory),
+          fmt::format("Name its base with model.from, and the adapter with lora.from={0}; or write the two as one model: "
+                      "causeway export BASE --adapter {0} --merged --output DIRECTORY.",
+                      directory));
   try {
     // Which checks its config.json, too: a checkpoint has that of an export.
     if (is_checkpoint(directory)) const CheckpointReader intact(directory);

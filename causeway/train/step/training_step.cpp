@@ -153,6 +153,12 @@ NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed) {
   return weights;
 }
 
+NewWeights new_reference_weights(const Recipe& recipe) {
+  NewWeights frozen = new_weights(recipe);
+  frozen.is_trained = [](const std::string&) { return false; };
+  return frozen;
+}
+
 ModelPart part_of_stage(const Recipe& recipe, int64_t stage) {
   return {recipe.model.layers, recipe.mesh.pp, recipe.train.pipeline_chunks, stage, output_in_layers(recipe)};
 }
@@ -312,10 +318,11 @@ void TrainingStep::fit_memory(int64_t limit, const std::function<int64_t(const B
   take(chosen);
 }
 
-void TrainingStep::fit_memory(const Ranks& ranks) {
+void TrainingStep::fit_memory(const Ranks& ranks, int64_t beside) {
   if (!has_memory_choice(recipe_, context_->device().target())) return;
   // Where nobody knows, 0.
-  fit_memory(std::ranges::min(ranks.gather_numbers(context_->device().memory_limit())), [&](const Bytes& bytes) {
+  const int64_t least = std::ranges::min(ranks.gather_numbers(context_->device().memory_limit()));
+  fit_memory(least == 0 ? 0 : std::max<int64_t>(least - beside, 1), [&](const Bytes& bytes) {
     int64_t here = 0;
     ranks.together([&] { here = bytes(); });
     return std::ranges::max(ranks.gather_numbers(here));

@@ -109,8 +109,9 @@ class TrainingStep {
   using Bytes = std::function<int64_t()>;
   void fit_memory(
       int64_t limit, const std::function<int64_t(const Bytes&)>& most = [](const Bytes& bytes) { return bytes(); });
-  // The same on all ranks, whose programs and memory may differ: to the memory of the device that has least.
-  void fit_memory(const Ranks& ranks);
+  // The same on all ranks, whose programs and memory may differ: to the memory of the device that has least, but for
+  // the bytes that each rank holds `beside` the step.
+  void fit_memory(const Ranks& ranks, int64_t beside = 0);
   // What a step that computes so much again takes (as cost() will say, on a GPU as its driver gives it), with nothing
   // compiled.
   int64_t planned_bytes(const Recomputation& recomputation) const;
@@ -286,6 +287,8 @@ double pipeline_bubble(const Recipe& recipe);
 WeightStorage weight_storage(const Recipe& recipe);
 // How they are made: which are trained, in which type the others lie, and which adapters there are.
 NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed = {});
+// Likewise, of a second model that nothing changes (holds_reference_model()).
+NewWeights new_reference_weights(const Recipe& recipe);
 
 // The pipeline options that a recipe asks for.
 PipelineOptions pipeline_options(const Recipe& recipe);
