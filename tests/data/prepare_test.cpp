@@ -716,9 +716,7 @@ TEST(Prepare, HalvesOfPairsCountWhereTheyAre) {
   EXPECT_EQ(parse(R"({"text":"\ufffd","x":"\ud800"})"), (JsonText{"\uFFFD", false}));
   EXPECT_EQ(parse(R"({"text":"\ufffd\ud800","x":NaN})"), (JsonText{"\uFFFD\uFFFD", true}));
   for (const char* line : {R"({"texts":"a"})", R"({"text":1})"})
-    EXPECT_EQ(caught([&] {
-                parse_json_line({line, 1}, "text", "x.jsonl", "");
-              }).hint(),
+    EXPECT_EQ(caught([&] { parse_json_line({line, 1}, "text", "x.jsonl", ""); }).hint(),
               "Each line must have the text under \"text\".");
 }
 
