@@ -108,7 +108,7 @@ class Continuation {
 
   FlopCount flops() const {
     FlopCount count = few_.flops;
-    for (double FlopCount::*member :
+    for (double FlopCount::* member :
          {&FlopCount::forward, &FlopCount::backward, &FlopCount::attended_pairs, &FlopCount::attention_pairs})
       count.*member = real([&](const TracedStep& step) { return step.flops.*member; });
     count.share_out(by_operand());

@@ -39,7 +39,7 @@ struct MachineConstants {
 // Names as in the data file, in the order above; the fit goes through them.
 struct ConstantField {
   const char* name;
-  double MachineConstants::*member;
+  double MachineConstants::* member;
 };
 const std::vector<ConstantField>& constant_fields();
 

@@ -128,9 +128,7 @@ TEST(ProgressLine, TerminalIsRewrittenInPlace) {
   if (controller < 0 || ::grantpt(controller) != 0 || ::unlockpt(controller) != 0) GTEST_SKIP() << "no terminals here";
   const int terminal = ::open(::ptsname(controller), O_RDWR | O_NOCTTY);
   ASSERT_GE(terminal, 0);
-  struct winsize size {
-    24, 41, 0, 0
-  };
+  struct winsize size{24, 41, 0, 0};
   ASSERT_EQ(::ioctl(terminal, TIOCSWINSZ, &size), 0);
   const ProgressLine::Clock::time_point start{};
   {

@@ -28,7 +28,7 @@ void write_all(int descriptor, std::string_view text) {
 }
 
 int terminal_width(int descriptor) {
-  struct winsize size {};
+  struct winsize size{};
   return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
