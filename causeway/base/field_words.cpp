@@ -333,7 +333,8 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kOptimizer, "adamw8bit adamw_8bit adamw_bnb_8bit adam8bit adam_8bit adamw_torch_8bit", "adamw",
      "With optimizer.moments=8bit its averages lie in 8 bits."},
     {NameOf::kOptimizer,
-     "paged_adamw8bit paged_adamw_8bit pagedadamw8bit paged_adamw paged_adamw_32bit pagedadamw pagedadamw32bit", "adamw",
+     "paged_adamw8bit paged_adamw_8bit pagedadamw8bit paged_adamw paged_adamw_32bit pagedadamw pagedadamw32bit",
+     "adamw",
      "With offload.optimizer=true its state lies in the host's memory, with optimizer.moments=8bit its averages in 8 "
      "bits."},
     {NameOf::kOptimizer, "lion_8bit lion8bit lion_32bit paged_lion_8bit paged_lion_32bit", "lion",

@@ -95,6 +95,13 @@ std::string hint_of_keys(const std::string& key, const nlohmann::json& object, s
   if (key_option.empty()) return hint_of_fixed_key(key);
   std::vector<std::string> keys;
   for (const auto& [name, value] : object.items()) keys.push_back(name);
+  // Which have no text of that kind at all.
+  for (const char* of_chat : {"messages", "conversations", "prompt", "instruction", "chosen"})
+    if (object.contains(of_chat))
+      return fmt::format(
+          "It has \"{}\": conversations, pairs and prompts are prepared with --chat; or say with {} KEY "
+          "what holds the text.",
+          of_chat, key_option);
   const std::string nearest = nearest_name(key, keys);
   if (!nearest.empty()) return fmt::format("Did you mean {} {}?", key_option, printable(nearest));
   if (keys.empty()) return "The object is empty.";

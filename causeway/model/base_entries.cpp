@@ -51,7 +51,8 @@ void refuse_quantized_weights(const HuggingFaceConfig& file) {
   if (method == entry->end() || !method->is_string()) return;
   throw Error(
       ErrorKind::kUnsupported,
-      fmt::format("quantization_config: the weights are quantized already, by {}", printable(method->get<std::string>())),
+      fmt::format("quantization_config: the weights are quantized already, by {}",
+                  printable(method->get<std::string>())),
       "config.json",
       "Give the model's own weights, in bf16 or f32: with lora.base=nf4 they are quantized as they are read, as "
       "bitsandbytes does it. Of a model that is only there quantized, transformers' dequantize() makes such weights.");

@@ -39,9 +39,7 @@ struct MemoryPlan {
   // Of the host's memory, for a device: the optimizer's state, and activations between forward and backward.
   int64_t host_optimizer = 0;
   int64_t host_activations = 0;
-  int64_t total() const { 
-    return weights + gradients + optimizer + activations + batch + sampling_cache + reference;
-  }
+  int64_t total() const { return weights + gradients + optimizer + activations + batch + sampling_cache + reference; }
 };
 
 // Of the first rank, with nothing traced: weights, and the optimizer's state wherever it lies. Without stages each

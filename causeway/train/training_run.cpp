@@ -112,14 +112,6 @@ void require_batches_of_epochs(const Recipe& recipe, const Recipe& checkpoint) {
               "train.batch_size", "Say with train.steps after which step the run ends.");
 }
 
-// "cuda:0 has 139 GiB", or what device_memory_limit says.
-std::string has_memory_text(const Device& device) {
-  const std::string has = format_bytes(device.memory_limit());
-  return device.told_limit() > 0 && device.memory_limit() == device.told_limit()
-             ? fmt::format("device_memory_limit lets it take {} of {}", has, device.name())
-             : fmt::format("{} has {}", device.name(), has);
-}
-
 std::string ways_to_save(const TrainingStep& step, const Recipe& recipe) {
   const MemoryChoice choice = step.memory_choice();
   std::string ways = "Lower train.micro_batch_size or data.sequence_length";

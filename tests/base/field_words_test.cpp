@@ -96,7 +96,8 @@ TEST(FieldWords, OfDevicesFamiliesPrecisionsCommandsAndOptions) {
   const std::vector<std::string> optimizers = {"adamw", "muon", "lion"};
   EXPECT_EQ(name_hint(NameOf::kOptimizer, "adamw_bnb_8bit", optimizers),
             "Here that is adamw. With optimizer.moments=8bit its averages lie in 8 bits.");
-  EXPECT_EQ(name_hint(NameOf::kOptimizer, "paged_adamw_32bit", optimizers).find("Here that is adamw. With offload."), 0u);
+  EXPECT_EQ(name_hint(NameOf::kOptimizer, "paged_adamw_32bit", optimizers).find("Here that is adamw. With offload."),
+            0u);
   EXPECT_EQ(name_hint(NameOf::kCommand, "finetune", {"train", "data"}).find("Here that is train."), 0u);
   EXPECT_EQ(name_hint(NameOf::kCommand, "validate", {"verify", "list"}), "");
   EXPECT_EQ(name_hint(NameOf::kOption, "max-new-tokens", {"tokens", "n"}), "Here that is --tokens.");

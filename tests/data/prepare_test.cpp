@@ -650,6 +650,10 @@ TEST(Prepare, NamesBadInput) {
   EXPECT_EQ(key.hint(), "Did you mean --text-key test?");
   EXPECT_EQ(error_of("a.jsonl", "{\"content\":\"x\"}").hint(),
             "It has: \"content\". Say with --text-key KEY which of them holds the text.");
+  EXPECT_EQ(
+      error_of("a.jsonl", "{\"messages\":[]}").hint(),
+      "It has \"messages\": conversations, pairs and prompts are prepared with --chat; or say with --text-key KEY "
+      "what holds the text.");
   EXPECT_EQ(error_of("a.jsonl", "{\"text\":7}").message(), "\"text\" is a JSON number, not a string");
   EXPECT_EQ(error_of("a.jsonl", "[1]").message(), "the line is a JSON array, not an object");
   EXPECT_TRUE(contains(error_of("a.jsonl", "{\"text\":\"\xFF\"}").message(), "the line is not valid JSON"));

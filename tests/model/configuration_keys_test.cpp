@@ -462,7 +462,8 @@ TEST(ConfigurationFile, UnknownKeysAreCarriedAndNamed) {
 // As transformers saves what bitsandbytes holds in 4 bits.
 TEST(ConfigurationFile, QuantizedWeightsAreRefusedWithWhatToGive) {
   Json file = small_file("llama");
-  file["quantization_config"] = {{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}};
+  file["quantization_config"] = {
+      {"quant_method", "bitsandbytes"}, {"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}};
   try {
     from_hugging_face(file);
     ADD_FAILURE() << "quantized weights are read";

@@ -248,9 +248,9 @@ TEST(StepPlan, StateAndActivationsOnTheHostAreCountedThere) {
   EXPECT_EQ(both.flops.total(), here.flops.total());
 }
 
-// Keys and values of 16 completions of two layers and 4 x 64 elements, in bf16, in 512 slots; and the model once more, in
-// the types that it is multiplied in. Adapters are their own reference but for themselves, and a mesh samples without a
-// cache.
+// Keys and values of 16 completions of two layers and 4 x 64 elements, in bf16, in 512 slots; and the model once more,
+// in the types that it is multiplied in. Adapters are their own reference but for themselves, and a mesh samples
+// without a cache.
 TEST(StepPlan, SamplingIsCountedBesideTheStep) {
   const std::vector<std::string> plain = {"train.batch_size=16", "train.recompute=none"};
   std::vector<std::string> samples = plain;

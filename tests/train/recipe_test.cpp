@@ -600,6 +600,21 @@ TEST(Recipe, MeshesHaveTheAxesThatHaveSeveralRanks) {
   EXPECT_EQ(make_mesh({.dp = 2, .tp = 2}).text(), "tp=2/1a dp=2/2k");
 }
 
+TEST(Recipe, TargetsOfAnOverrideMayBeAList) {
+  const auto targets = [](const std::string& text) {
+    return parse("model:\n  from: " CAUSEWAY_SOURCE_DIR "/tests/fixtures/parity/llama\ndata:\n  sequence_length: 16\n",
+                 {"lora.rank=2", "lora.targets=" + text})
+        .adapter.targets;
+  };
+  EXPECT_EQ(targets("[q_proj, v_proj]"), targets("q_proj,v_proj"));
+}
+
+TEST(Recipe, APatternThatIsNoneIsToldBeforeARunBegins) {
+  EXPECT_NE(error_of_recipe(kSmall, {"grpo.reward=regex", "grpo.reward_pattern=(a"})
+                .find("grpo.reward_pattern: is no regular expression"),
+            std::string::npos);
+}
+
 // A parser of hostile text ends with a recipe or an Error, whatever the text.
 TEST(Recipe, DamagedTextIsAnErrorOrARecipe) {
   const std::string whole = recipe_text(parse(kSmall));
@@ -659,7 +674,7 @@ TEST(Recipe, TheModelOfADirectory) {
   EXPECT_EQ(error_of_recipe("model:\n  from: nowhere\n"),
             "file.yaml: model.from: there is no directory nowhere | Give the directory of a downloaded model, with "
             "config.json and safetensors files, or a run or checkpoint of this program. A run that has begun needs it "
-            "no more: causeway train RUN/recipe.yaml model.from= --resume auto.");
+            "no more, unless it trains adapters: causeway train RUN/recipe.yaml model.from= --resume auto.");
   EXPECT_NE(error_of_recipe("model:\n  from: " CAUSEWAY_SOURCE_DIR "/tests\n")
                 .find("model.from: " CAUSEWAY_SOURCE_DIR "/tests/config.json: "),
             std::string::npos);

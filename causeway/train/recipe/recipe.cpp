@@ -282,6 +282,9 @@ struct Setting {
   std::string shown_key() const { return name == key ? key : fmt::format("{} ({})", name, key); }
 };
 
+// Where an override is.
+constexpr const char* kCommandLine = "command line";
+
 std::string join(const std::string& prefix, const std::string& key) {
   return prefix.empty() ? key : prefix + "." + key;
 }
@@ -308,6 +311,18 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
   }
   if (!node.IsScalar()) refuse_key(where, prefix, node.IsNull() ? "has no value" : "must be a single value");
   values.emplace_back(prefix, node.Scalar());
+}
+
+// Of an override: a list of names, as a file may have it, or what stands there.
+std::string targets_of_override(const std::string& value) {
+  if (!value.starts_with('[')) return value;
+  try {
+    std::vector<std::pair<std::string, std::string>> values;
+    flatten(YAML::Load(value), kTargets, kCommandLine, values);
+    return values.front().second;
+  } catch (const YAML::Exception&) {
+    return value;  // refused as a name that no matrix has
+  }
 }
 
 void set(std::vector<Field>& all, const std::string& where, const Setting& setting) {
@@ -483,8 +498,6 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
           "has no effect at sampling.temperature 0, which always takes the most likely token", hint);
 }
 
-constexpr const char* kCommandLine = "command line";
-
 constexpr char kModelFrom[] = "model.from";
 constexpr char kSteps[] = "train.steps", kEpochs[] = "train.epochs";
 
@@ -504,14 +517,16 @@ ModelConfig config_of_directory(const std::string& directory) {
     throw Error(
         ErrorKind::kNotFound, fmt::format("there is no directory {}", directory), kModelFrom,
         "Give the directory of a downloaded model, with config.json and safetensors files, or a run or checkpoint of "
-        "this program. A run that has begun needs it no more: causeway train RUN/recipe.yaml model.from= --resume "
-        "auto.");
+        "this program. A run that has begun needs it no more, unless it trains adapters: causeway train "
+        "RUN/recipe.yaml model.from= --resume auto.");
   const std::filesystem::path path(directory);
-  require(!std::filesystem::exists(path / "adapter_config.json", code) || std::filesystem::exists(path / "config.json", code),
-          kModelFrom, fmt::format("{} holds an adapter of PEFT's and no model", directory),
-          fmt::format("Name its base with model.from, and the adapter with lora.from={0}; or write the two as one model: "
-                      "causeway export BASE --adapter {0} --merged --output DIRECTORY.",
-                      directory));
+  require(
+      !std::filesystem::exists(path / "adapter_config.json", code) ||
+          std::filesystem::exists(path / "config.json", code),
+      kModelFrom, fmt::format("{} holds an adapter of PEFT's and no model", directory),
+      fmt::format("Name its base with model.from, and the adapter with lora.from={0}; or write the two as one model: "
+                  "causeway export BASE --adapter {0} --merged --output DIRECTORY.",
+                  directory));
   try {
     // Which checks its config.json, too: a checkpoint has that of an export.
     if (is_checkpoint(directory)) const CheckpointReader intact(directory);
@@ -690,7 +705,8 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
       refuse_key("", text, "is not of the form key=value", "For example: optimizer.learning_rate=1e-3");
-    const Setting added{.name = text.substr(0, equals), .value = text.substr(equals + 1), .is_override = true};
+    Setting added{.name = text.substr(0, equals), .value = text.substr(equals + 1), .is_override = true};
+    if (added.key == kTargets) added.value = targets_of_override(added.value);
     // A later one replaces an earlier one, and the file's, by whatever name.
     std::erase_if(settings, [&](const Setting& other) { return other.is_override && other.key == added.key; });
     settings.push_back(added);

@@ -153,6 +153,13 @@ NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed) {
   return weights;
 }
 
+std::string has_memory_text(const Device& device) {
+  const std::string has = format_bytes(device.memory_limit());
+  return device.told_limit() > 0 && device.memory_limit() == device.told_limit()
+             ? fmt::format("device_memory_limit lets it take {} of {}", has, device.name())
+             : fmt::format("{} has {}", device.name(), has);
+}
+
 NewWeights new_reference_weights(const Recipe& recipe) {
   NewWeights frozen = new_weights(recipe);
   frozen.is_trained = [](const std::string&) { return false; };
@@ -190,9 +197,7 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(
       ErrorKind::kResource,
-      fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(bytes), device.name(),
-                  format_bytes(device.memory_limit())),
-      "model",
+      fmt::format("weights and optimizer need {}, and {}", format_bytes(bytes), has_memory_text(device)), "model",
       keeps_state && device.target().has_own_memory() && recipe.mesh.pp == 1
           ? "Keep the optimizer's state in the host's memory (offload.optimizer=true), train a smaller model, or "
             "on a device with more memory."

@@ -290,6 +290,9 @@ NewWeights new_weights(const Recipe& recipe, std::optional<uint64_t> seed = {});
 // Likewise, of a second model that nothing changes (holds_reference_model()).
 NewWeights new_reference_weights(const Recipe& recipe);
 
+// "cuda:0 has 139 GiB", or what device_memory_limit says.
+std::string has_memory_text(const Device& device);
+
 // The pipeline options that a recipe asks for.
 PipelineOptions pipeline_options(const Recipe& recipe);
 // The same for a Step beside the training step: evaluation, or a pass over preference pairs.
