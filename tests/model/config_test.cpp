@@ -553,7 +553,8 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
     expect_error_of_config([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
   };
   expect("model_type", "falcon", ErrorKind::kUnsupported, "model_type 'falcon'",
-         "Implemented are gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and qwen3_moe.");
+         "Implemented are gemma2, gpt2, llama, mistral, mixtral, mpt, olmo2, olmoe, qwen2, qwen2_moe, qwen3 and "
+         "qwen3_moe.");
   expect("hidden_act", "gelu", ErrorKind::kUnsupported, "hidden_act = \"gelu\"", "Only \"silu\" is implemented.");
   expect("attention_bias", true, ErrorKind::kUnsupported, "attention_bias = true", "Only false is implemented.");
   expect("hidden_size", "wide", ErrorKind::kInvalidArgument, "'hidden_size' has an unexpected kind of value", "");

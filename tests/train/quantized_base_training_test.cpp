@@ -153,7 +153,8 @@ TEST(QuantizedBaseTraining, FewMatricesAreDequantizedAtATime) {
     int64_t weights = 0, activations = 0;
   };
   const auto plan = [](BaseWeights base, const char* recompute, const char* target) {
-    const Recipe recipe = cut_recipe(base, {fmt::format("model.layers={}", kLayers), "train.precision=bf16", recompute});
+    const Recipe recipe =
+        cut_recipe(base, {fmt::format("model.layers={}", kLayers), "train.precision=bf16", recompute});
     const ContextScope scope(std::make_shared<Context>(std::make_shared<OfflineDevice>(parse_target(target))));
     const auto model = LanguageModel::create(recipe.model, own_part(recipe), new_weights(recipe));
     const TrainingStep step(*model, recipe);
