@@ -168,9 +168,10 @@ TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
   }
 }
 
-// Every recipe on Hopper, whose kernels are the most; on the others the first of each family, told by the beginning of
-// its name. Of recipes with experts, whose grouped GEMMs are portable, the first on all but Hopper: there the GEMMs of
-// routers, of K no longer than the stages, are read as scratch that overlaps a stage, and one spills.
+// Every dense recipe on Hopper, whose kernels are the most; on the others the first of each family, told by the
+// beginning of its name. Of recipes with experts, whose grouped GEMMs are portable, the first on all but Hopper: there
+// one GEMM of a router spills, and where K has fewer slices than there are stages the static check takes an epilogue's
+// shared memory for a stage (docs/experts.md).
 std::vector<GateCase> gate_cases() {
   std::vector<std::string> recipes;
   for (const auto& file : std::filesystem::directory_iterator(CAUSEWAY_SOURCE_DIR "/recipes"))
